@@ -213,7 +213,7 @@ class EventWriter:
         self.rank, self.attempt, self.lost = rank, attempt, 0
         self._seq = 0
         self._lock = threading.Lock()
-        self._file = open(path, "ab", buffering=0)
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
         if self._file.tell():  # a rank killed in the middle of a line must not spoil our first one
             with open(path, "rb") as reader:
                 reader.seek(-1, 2)

@@ -161,9 +161,7 @@ def _real_path(data: Any, location: tuple[Any, ...]) -> yaml_text.Path:
     """pydantic adds the names of union members to a location; keep what is really a key of the data."""
     path: list[str | int] = []
     for part in location:
-        if isinstance(data, dict) and part in data:
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+        if isinstance(data, dict) and part in data or isinstance(data, list) and isinstance(part, int) and part < len(data):
             data = data[part]
         else:
             # a missing key is named by pydantic's last part

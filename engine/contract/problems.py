@@ -52,7 +52,7 @@ def shown(value: object, limit: int = 60) -> str:
     """A value as it is shown in a message: YAML-like, short, on one line."""
     if value is None:
         return "nothing"
-    text = {True: "true", False: "false"}.get(value, None) if isinstance(value, bool) else None
+    text = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else None
     text = text if text is not None else (repr(value) if isinstance(value, str) else str(value))
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from engine.contract.problems import Problem, PresetError, shown
+from engine.contract.problems import PresetError, Problem, shown
 
 Path = tuple[str | int, ...]
 

@@ -1,0 +1,42 @@
+"""Evaluation over all ranks."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy
+import torch
+
+
+def evaluate(training: Any) -> float:
+    """Mean target-token loss (nats) over the validation split; entered by all ranks, the same result on each.
+
+    Every rank runs the same number of batches (short ones repeat a sequence without targets), so that no rank waits
+    in a collective that others do not enter, whatever the strategy.
+    """
+    began = time.perf_counter()
+    accelerator, valid, life = training.accelerator, training.data.valid, training.life
+    micro, world, rank = training.preset.training.micro_batch, accelerator.num_processes, accelerator.process_index
+    batches = -(-len(valid) // (micro * world))
+    training.model.eval()
+    total = torch.zeros((), dtype=torch.float32 if accelerator.device.type == "mps" else torch.float64, device=accelerator.device)
+    targets = 0
+    with torch.no_grad():
+        for number in range(batches):
+            first = (number * world + rank) * micro
+            indices = numpy.arange(first, first + micro)
+            real = indices < len(valid)
+            batch = valid.collate(numpy.where(real, indices, 0))
+            batch["labels"][~torch.from_numpy(real)] = -100
+            targets += int(valid.targets[indices[real]].sum())
+            batch = {key: value.to(accelerator.device, non_blocking=True) for key, value in batch.items()}
+            total += training.task.loss_sum(training.model, batch)
+            life.phase("evaluating", (number + 1) / batches)
+    training.model.train()
+    loss_sum, target_tokens = training.control.total(float(total), targets)
+    loss = loss_sum / max(1.0, target_tokens)
+    if accelerator.is_main_process:
+        life.events.write("evaluation", step=training.progress.step, loss=loss, target_tokens=int(target_tokens),
+                          duration_s=round(time.perf_counter() - began, 3), metrics=training.task.metrics(loss))
+    return loss

@@ -1,0 +1,214 @@
+"""Entry of `accelerate launch -m engine.train RUN_DIR`: one rank of a training, from the preset to the model."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import traceback
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from engine.contract.load import load_preset
+from engine.contract.preset import TRAINABLE_TASKS, Preset, unresolved
+from engine.contract.problems import PresetError
+from engine.contract.run_dir import RunDir
+from engine.errors import EngineError, PresetMismatch
+from engine.life import Life
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Train, and say how it ended. Returns 0 (finished or stopped), 3 (preset, data, model), 5 (failed)."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        print("usage: accelerate launch -m engine.train RUN_DIR", file=sys.stderr)
+        return 2
+    run, rank = RunDir(Path(arguments[0]).resolve()), int(os.environ.get("RANK", "0"))
+    life = Life(run, rank, max(1, run.latest_attempt()))
+    try:
+        state, kind, model_path = train(run, life)
+        life.end(state, kind, model_path=model_path)
+        return 0
+    except PresetError as error:
+        return _failed(life, "preset", str(error), 3)
+    except EngineError as error:
+        return _failed(life, error.kind, str(error), 3 if error.kind in ("preset", "data", "model") else 5)
+    except BaseException as error:
+        traceback.print_exc()
+        text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return _failed(life, "out_of_memory" if _out_of_memory(error) else "exception", text, 5)
+
+
+def _failed(life: Life, kind: str, message: str, code: int) -> int:
+    print(f"error: {message}", file=sys.stderr, flush=True)
+    life.end("failed", kind, message)
+    return code
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+
+
+def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
+    """Build the parts, run the loop, write the model. Returns (state, kind of end, path of the model)."""
+    preset = read_preset(run)
+
+    life.phase("loading libraries")
+    from engine import process_group, sampler
+    from engine.checkpoint import Checkpointer
+    from engine.export import export_model, generate_sample
+    from engine.loop import Progress, Training
+    from engine.meter import Meter
+    from engine.model import build_model
+    from engine.optim import build_optimizer
+    from engine.tasks import llm as task
+
+    life.phase("connecting", s_limit=preset.distributed.join_timeout_s)
+    accelerator = process_group.connect(preset)
+    control = process_group.Control(accelerator.num_processes, preset.distributed.timeout_s)
+    facts = process_group.describe(accelerator)
+    import psutil
+
+    life.events.write("rank_ready", create_time=psutil.Process().create_time(), **facts)
+    life.sampler = sampler.make_sampler(accelerator.device, accelerator.is_local_main_process, run.root)
+    resume_step = step_to_resume(run)
+    if accelerator.is_main_process:
+        life.events.write("run_started", name=preset.name, task=preset.task, world_size=accelerator.num_processes,
+                          versions=_versions(), resumed_from_step=resume_step)
+
+    data, tokenizer = load_data(run, life, preset, accelerator, control)
+
+    life.phase("loading model")
+    model = build_model(preset, tokenizer)
+    counts = _describe_model(model, preset)
+
+    life.phase("preparing")
+    from accelerate.utils import set_seed
+
+    optimizer = build_optimizer(model, preset.training, preset.model.from_config is not None)
+    meter = Meter(life, accelerator.device, preset.training.log_every, accelerator.num_processes > 1)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    if preset.distributed.strategy == "ddp":
+        from engine import hooks
+
+        hooks.register(model, preset.distributed.communication.compression, meter.last_bucket)
+    if preset.training.compile:
+        model.compile()
+    # dropout differs between ranks, everything decided globally (data order, initial weights) does not
+    set_seed(preset.training.seed + accelerator.process_index)
+    total = total_steps(preset, len(data.train))
+    checkpointer = Checkpointer(run, accelerator, model, optimizer, control, preset.checkpoints.keep_last)
+    training = Training(preset, task, life, accelerator, control, model, optimizer, data, total, checkpointer, meter)
+    if resume_step is not None:
+        state = checkpointer.restore(resume_step)
+        training.progress = Progress(**{key: value for key, value in state.items() if key in Progress.__dataclass_fields__})
+        life.step = training.progress.step
+    if accelerator.is_main_process:
+        life.events.write("plan", **_plan(preset, data, total), **counts)
+
+    ended = training.run()
+    if ended == "requested":
+        return "stopped", "requested", None
+    life.phase("saving model")
+    path = export_model(training, tokenizer)
+    if accelerator.is_main_process:
+        life.phase("generating")
+        try:
+            generate_sample(training, tokenizer)
+        except Exception as error:  # the model is safe on disk; a sample is only a look at it
+            life.warn("generation", f"no sample: {type(error).__name__}: {error}")
+        shutil.rmtree(run.root / "data", ignore_errors=True)  # kept until now only to resume from
+    life.phase("ending")
+    return "finished", ended, str(path)
+
+
+def read_preset(run: RunDir) -> Preset:
+    """The preset this attempt was launched with; nothing in it is left open. Raises PresetError."""
+    resolved = run.resolved(run.latest_attempt())
+    preset = load_preset(resolved if resolved.exists() else run.preset)
+    left = [key for key in unresolved(preset) if key not in ("data.packing", "distributed.main_port")]
+    if left:
+        raise PresetMismatch(f"{', '.join(left)}: still auto; `autotrain-wizard run` resolves it")
+    if preset.task not in TRAINABLE_TASKS:
+        raise PresetMismatch(f"task: {preset.task} cannot be trained by this version; it trains {', '.join(TRAINABLE_TASKS)}")
+    return preset
+
+
+def step_to_resume(run: RunDir) -> int | None:
+    """The newest checkpoint when this is not the first start of the run, else None."""
+    again = run.latest_attempt() > 1 or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    steps = run.checkpoint_steps()
+    return steps[-1] if again and steps else None
+
+
+def load_data(run: RunDir, life: Life, preset: Preset, accelerator: Any, control: Any) -> tuple[Any, Any]:
+    """Prepare the data once per machine, open it on every rank. Returns (LlmData, tokenizer)."""
+    from transformers import AutoTokenizer
+
+    from engine.data.prepare import prepare_llm_data
+    from engine.data.store import open_llm_data
+    from engine.errors import DataError
+
+    folder = run.root / "data"
+    life.phase("loading data", s_limit=24 * 3600)
+    # the first rank of the run goes first: where machines share the folder, the others find it done
+    for turn in (accelerator.is_main_process, accelerator.is_local_main_process):
+        failure: EngineError | None = None
+        try:
+            if turn and not folder.exists():
+                prepare_llm_data(preset, folder, lambda detail, share: life.phase("loading data", share, detail))
+        except EngineError as error:
+            failure = error
+        if not control.all_ok(failure is None, long=True):
+            raise failure or DataError("another rank could not prepare the data; see its log")
+    data = open_llm_data(folder)
+    if len(data.train) == 0:
+        raise DataError(f"data.train: {preset.data.train} has no usable sequence")
+    return data, AutoTokenizer.from_pretrained(folder / "tokenizer")
+
+
+def total_steps(preset: Preset, sequences: int) -> int:
+    """Optimizer steps of the whole training: as given, or so many that the data passes `epochs` times."""
+    if preset.training.max_steps is not None:
+        return preset.training.max_steps
+    return max(1, math.ceil((preset.training.epochs or 1.0) * sequences / preset.training.global_batch))
+
+
+def _describe_model(model: Any, preset: Preset) -> dict[str, Any]:
+    from engine.model import flops_per_token, parameter_counts
+
+    parameters, trainable = parameter_counts(model)
+    return {"parameters": parameters, "trainable_parameters": trainable,
+            "flops_per_token": flops_per_token(model, preset.data.max_length)}
+
+
+def _plan(preset: Preset, data: Any, total: int) -> dict[str, Any]:
+    plan = preset.training
+    return {
+        "total_steps": total, "steps_per_epoch": round(len(data.train) / plan.global_batch, 3),
+        "global_batch": plan.global_batch, "micro_batch": plan.micro_batch,
+        "gradient_accumulation": plan.gradient_accumulation, "max_length": preset.data.max_length,
+        "packing": data.packing, "train_rows": data.train.rows, "train_tokens": int(data.train.tokens.sum()),
+        "valid_rows": data.valid.rows if data.valid is not None else 0, "learning_rate": plan.learning_rate,
+        "log_every": plan.log_every,
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("autotrain-wizard", "torch", "accelerate", "transformers", "peft"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # the interpreter's own ending takes a second or two, and everything is on disk by now
+    os._exit(code)
