@@ -1,0 +1,155 @@
+"""A run's state as sentences: the same words in the monitor, in plain lines and in the closing summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.contract.events import ExitReason
+from engine.contract.run_dir import Status
+from wizard import formatting
+from wizard.monitor import health
+from wizard.monitor.state import RunState
+
+_KINDS = {
+    "completed": "all steps done", "early_stopped": "stopped early: evaluation no longer improved",
+    "requested": "stopped on request", "preset": "the preset cannot be used", "data": "the data cannot be used",
+    "model": "the model cannot be used", "exception": "an error in the training", "out_of_memory": "out of memory",
+    "non_finite": "the loss is no longer a number", "disk": "could not write to the disk",
+    "signal": "ended by a signal", "hung": "a rank stopped moving", "launch": "the ranks could not be started",
+    "lost": "the run's processes are gone",
+}
+
+
+def reason_words(reason: ExitReason | None) -> str:
+    """`rank 1: out of memory`, from the closed set of kinds."""
+    if reason is None:
+        return "no reason was recorded"
+    text = _KINDS.get(reason.kind, reason.kind)
+    return f"rank {reason.rank}: {text}" if reason.rank is not None else text
+
+
+def state_words(state: RunState, now_s: float) -> str:
+    """One or two words for the header: `running`, `evaluating`, `failed`."""
+    if state.state == "running" or (state.state == "starting" and state.ranks):
+        if state.alive and health.still_ranks(state, now_s):
+            return "not moving"
+        phase = current_phase(state)
+        if phase and phase != "training":
+            return "starting" if phase == "starting" else phase
+        return "running" if phase == "training" else state.state
+    return state.state
+
+
+def current_phase(state: RunState) -> str | None:
+    """The phase of rank 0, or of the lowest rank that spoke."""
+    rank = state.ranks.get(min(state.ranks)) if state.ranks else None
+    return rank.phase if rank else None
+
+
+def phase_words(phase: str | None, progress: float | None, detail: str | None) -> str:
+    """`loading data 40 %: 41,204 texts`."""
+    text = phase or "starting"
+    if progress is not None and progress < 1:
+        text += f" {formatting.percent(progress)}"
+    return f"{text}: {detail}" if detail else text
+
+
+def activity(state: RunState, now_s: float) -> str:
+    """What is going on, or what is wrong: the line a person reads first."""
+    status = state.status
+    if status is not None and not state.alive:
+        return ended_words(status, state)
+    if state.state == "stopping":
+        return "stopping: a checkpoint is written at the end of this step"
+    still = health.still_ranks(state, now_s)
+    if still:
+        more = f" (and {len(still) - 1} more)" if len(still) > 1 else ""
+        return f"{still[0]}{more}"
+    if not state.ranks:
+        return "starting the ranks"
+    first = state.ranks[min(state.ranks)]
+    behind = [rank for rank in state.ranks.values() if rank.phase != first.phase and rank.ended is None]
+    words = phase_words(first.phase, first.progress, first.detail)
+    if first.phase != "training":
+        missing = (state.world_size or len(state.ranks)) - len(state.ranks)
+        if missing > 0:
+            return f"{words}; waiting for {missing} of {state.world_size} ranks to start"
+        return f"{words} (rank {behind[0].rank}: {behind[0].phase})" if behind else words
+    return findings(state) or trained_words(state)
+
+
+def trained_words(state: RunState) -> str:
+    """`2 ranks train over gloo with ddp in fp32`."""
+    count = state.world_size or len(state.ranks)
+    text = "1 rank trains" if count == 1 else f"{count:,} ranks train"
+    if state.backend and state.backend != "none":
+        text += f" over {state.backend}"
+    if state.strategy and state.strategy != "single":
+        text += f" with {state.strategy}"
+    return f"{text} in {state.precision}" if state.precision else text
+
+
+def findings(state: RunState) -> str | None:
+    """The most important oddity of a run that goes on, or None."""
+    if state.loss.non_finite:
+        return f"loss: {bad_values(state.loss)}"
+    if state.grad_norm.non_finite and state.grad_norm.last is None and not state.loss.non_finite \
+            and state.grad_norm.first_non_finite == state.step:
+        return f"gradient norm: {bad_values(state.grad_norm)}"
+    slow = health.straggler(state)
+    if slow is not None:
+        host = state.ranks[slow.rank].host
+        return f"{slow}{f', on {host}' if host else ''}"
+    if state.warnings:
+        last = state.warnings[-1]
+        return f"warning of rank {last['rank']}: {one_line(last.get('message'))}"
+    return None
+
+
+def bad_values(series: Any) -> str:
+    """`NaN at step 12 (and 3 more times)`; the event files write null for NaN and infinity alike."""
+    more = series.non_finite - 1
+    times = f" (and {more:,} more {'time' if more == 1 else 'times'})" if more else ""
+    return f"NaN or infinite at step {series.first_non_finite:,.0f}{times}"
+
+
+def ended_words(status: Status, state: RunState | None = None) -> str:
+    """How a run ended, in one line."""
+    reason = status.exit_reason
+    if status.state == "finished":
+        if reason is not None and reason.kind == "early_stopped":
+            return "finished early: evaluation no longer improved"
+        return "finished: all steps done"
+    if status.state == "stopped":
+        at = state.step if state is not None else reason.step if reason else None
+        return f"stopped on request after step {at:,}" if at is not None else "stopped on request"
+    message = one_line(reason.message) if reason else ""
+    return f"{status.state}: {reason_words(reason)}{f': {message}' if message else ''}"
+
+
+def where_words(status: Status, state: RunState | None = None) -> str:
+    """`failed at step 12 after 14 s`."""
+    text = status.state
+    reason = status.exit_reason
+    step = reason.step if reason and reason.step is not None else state.step if state and state.ranks else None
+    if step is not None and status.state in ("failed", "lost"):
+        text += f" at step {step:,}"
+    if status.ended_unix_s is not None:
+        text += f" after {formatting.duration(max(0.0, status.ended_unix_s - status.started_unix_s))}"
+    return text
+
+
+def one_line(text: Any, limit: int = 300) -> str:
+    """Text of unknown origin on one line, cut at `limit`."""
+    words = " ".join(str(text or "").split())
+    return words if len(words) <= limit else words[: limit - 1] + "…"
+
+
+def backend_words(state: RunState) -> str:
+    """`NCCL DDP x4`, `single x1`."""
+    parts = [] if state.backend in (None, "none") else [state.backend.upper()]
+    if state.strategy:
+        parts.append(state.strategy.upper() if state.strategy != "single" else "single")
+    if state.world_size:
+        parts.append(f"x{state.world_size}")
+    return " ".join(parts)
