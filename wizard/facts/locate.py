@@ -10,7 +10,7 @@ from engine.contract.preset import Preset
 
 #: Files the engine reads rows from, by ending.
 DATA_ENDINGS = (".txt", ".md", ".rst", ".text", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
-_HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[\w.-]+(:[\w.\[\]%-]+)?$")
+_HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[\w.-]+(:[\w.\[\]%:+-]+)?$")
 _HUB_MODEL = re.compile(r"^[A-Za-z0-9][\w.-]*(/[\w.-]+)?$")
 
 
@@ -28,7 +28,7 @@ def is_path(text: str, base: Path, data: bool) -> bool:
             return True
     except OSError:  # a name too long for the file system is no file
         return False
-    if data and text.lower().endswith(DATA_ENDINGS):
+    if data and text.lower().removesuffix(".gz").removesuffix(".zst").endswith(DATA_ENDINGS):
         return True
     pattern = _HUB_ID if data else _HUB_MODEL
     if not pattern.match(text):
