@@ -51,7 +51,10 @@ def limit_s(rank: RankState, median_step_s: float | None) -> float:
 
 
 def still_ranks(state: RunState, now_s: float) -> list[Still]:
-    """Ranks that are hung by the rule, the longest first. A heartbeat alone is no sign of progress."""
+    """Ranks that are hung by the rule, the one furthest behind first: the others most likely wait for it.
+
+    A heartbeat alone is no sign of progress.
+    """
     if not state.alive:
         return []
     median = state.median_step_s()
@@ -63,7 +66,7 @@ def still_ranks(state: RunState, now_s: float) -> list[Still]:
         limit = limit_s(rank, median)
         if s > limit:
             found.append(Still(rank.rank, s, limit, rank.phase, rank.step, rank.silent_s(now_s) or 0.0))
-    return sorted(found, key=lambda still: -still.s)
+    return sorted(found, key=lambda still: (still.step, -still.s))
 
 
 def straggler(state: RunState) -> Straggler | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.contract.events import VERSION
-from engine.contract.run_dir import RunDir, Status
+from engine.contract.run_dir import ENDED, RunDir, Status
 from wizard.monitor.schedule import Schedule
 from wizard.monitor.state import Life, RunState, StepTotal
 from wizard.monitor.tail import READ_BYTES, EventTail
@@ -54,12 +54,14 @@ class _RankFile:
 class RunReader:
     """Reduces the events of all ranks, oldest life first.
 
-    `listener` is called for every event after it was reduced, with the step it completed or None. One thread at a
-    time may poll.
+    `listener` is called for every event after it was reduced, with the step it completed or None. `status_of`
+    reads the status (by default with its processes checked). One thread at a time may poll.
     """
 
-    def __init__(self, run: RunDir, listener: Listener | None = None):
+    def __init__(self, run: RunDir, listener: Listener | None = None,
+                 status_of: Callable[[RunDir], Status | None] | None = None):
         self.run = run
+        self._status_of = status_of
         self.state = RunState()
         self.caught_up = False
         self._listener = listener
@@ -105,9 +107,14 @@ class RunReader:
         return found
 
     def _status(self) -> Status | None:
-        from wizard.launch.liveness import current_status
+        if self._status_of is None:
+            from wizard.launch.liveness import current_status
 
-        return current_status(self.run) or self.state.status
+            self._status_of = current_status
+        status = self._status_of(self.run)
+        if status is not None and status.state in ENDED and status.attempt < self.run.latest_attempt():
+            return None  # a resumed run whose new supervisor has not spoken yet; the old verdict no longer holds
+        return status or self.state.status
 
     def _read_schedule(self) -> None:
         """The cadences of the newest attempt, and the name and size of the run while no rank has told them yet."""

@@ -9,19 +9,21 @@ from engine.contract.preset import Preset
 
 @dataclass(frozen=True)
 class Schedule:
-    """Cadences of a run. The end of the training brings one evaluation and one checkpoint of its own."""
+    """Cadences of a run, and where it was planned to run. The end of the training brings one evaluation and one checkpoint of its own."""
 
     eval_every: int | str = "never"
     checkpoint_every_steps: int | None = None
     checkpoint_every_s: float | None = None
     log_every: int = 10
+    on_cpu: bool = False
 
     @classmethod
     def from_preset(cls, preset: Preset) -> Schedule:
         minutes = preset.checkpoints.every_minutes
         has_valid = preset.data.valid is not None
         return cls(preset.training.eval_every if has_valid else "never", preset.checkpoints.every_steps,
-                   minutes * 60 if minutes else None, preset.training.log_every)
+                   minutes * 60 if minutes else None, preset.training.log_every,
+                   preset.distributed.num_gpus_per_node == 0)
 
     def left(self, step: int, total: int, steps_per_epoch: float | None, s_left: float) -> tuple[int, int]:
         """(evaluations, checkpoints) after `step`, with `s_left` seconds of training to go."""

@@ -125,10 +125,13 @@ class RunState:
         return left
 
     def elapsed_s(self, now_s: float) -> float | None:
-        """Seconds since the launch, until the end where there was one."""
+        """Seconds since the launch, until the end where there was one (or the last sign of a run that is lost)."""
         if self.status is None:
             return None
-        return max(0.0, (self.status.ended_unix_s or now_s) - self.status.started_unix_s)
+        end = now_s
+        if not self.alive:
+            end = self.status.ended_unix_s or max((rank.last_seen_s or 0 for rank in self.ranks.values()), default=0)
+        return max(0.0, end - self.status.started_unix_s)
 
     def apply(self, event: dict[str, Any], life: Life | None = None) -> StepTotal | None:
         """Take in one event; returns the step that it completed over all ranks, if it did.

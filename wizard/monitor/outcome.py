@@ -1,0 +1,82 @@
+"""What a run came to: the exit code of a command, and the words it closes with."""
+
+from __future__ import annotations
+
+from engine.contract.run_dir import RunDir, Status
+from wizard import formatting
+from wizard.errors import ExitCode
+from wizard.monitor import logs, words
+from wizard.monitor.plain import shown_path
+from wizard.monitor.reader import RunReader
+from wizard.monitor.state import RunState
+
+_SAMPLE_CHARACTERS = 400
+
+
+def exit_code(status: Status) -> ExitCode:
+    """The code a command ends with. A run that goes on (detached, left) is OK; a failed one never is."""
+    if status.state == "failed":
+        kind = status.exit_reason.kind if status.exit_reason else "exception"
+        if kind in ("preset", "data", "model"):
+            return ExitCode.INVALID
+        return ExitCode.LOST if kind in ("hung", "lost") else ExitCode.TRAINING_FAILED
+    return {"stopped": ExitCode.STOPPED, "lost": ExitCode.LOST}.get(status.state, ExitCode.OK)
+
+
+def summary(run: RunDir, status: Status, state: RunState | None = None) -> str:
+    """The closing words of a command, several lines. `state` spares reading the events again."""
+    if state is None:
+        reader = RunReader(run)
+        state = reader.poll(budget_s=10.0)
+    lines = [words.where_words(status, state) + _trained(state)]
+    if status.state == "finished":
+        lines.append(f"  model   {shown_path(status.model_path or run.model)}")
+        lines += _sample(state)
+    elif status.state in ("failed", "lost"):
+        lines += failure(run, status)
+    elif status.state not in ("stopped",):
+        lines[0] = f"the run goes on: {words.one_line(status.state)}, step {state.step:,}"
+        lines.append(f"  watch   autotrain-wizard watch {shown_path(run.root)}")
+        lines.append(f"  stop    autotrain-wizard stop {shown_path(run.root)}")
+    if status.state in ("stopped", "failed", "lost"):
+        steps = run.checkpoint_steps()
+        if steps:
+            lines.append(f"  resume  autotrain-wizard run --resume {shown_path(run.root)}   (from step {steps[-1]:,})")
+    return "\n".join(lines)
+
+
+def failure(run: RunDir, status: Status) -> list[str]:
+    """Cause, message, and what the log of the rank at fault ends with."""
+    reason = status.exit_reason
+    lines = [f"  cause   {words.reason_words(reason)}"]
+    if reason is not None and reason.message.strip():
+        first, *rest = reason.message.strip().splitlines()
+        lines += [f"          {first}"] + [f"          {line}" for line in rest[:6]]
+    path, found = logs.failure_lines(run, reason.rank if reason else None)
+    if path is not None:
+        lines.append(f"  log     {shown_path(path)}")
+        lines += [f"          {line}" for line in found]
+    return lines
+
+
+def _trained(state: RunState) -> str:
+    if state.last_step is None:
+        return ""
+    parts = [f"{state.step:,} steps", f"loss {formatting.loss(state.loss.last)}"]
+    if state.evaluation is not None:
+        parts.append(f"evaluation {formatting.loss(state.evaluation.get('loss'))}")
+    mean = state.throughput.tokens_per_s_mean()
+    if mean is not None:
+        parts.append(f"mean {formatting.rate(mean)} tokens/s")
+    return ": " + ", ".join(parts)
+
+
+def _sample(state: RunState) -> list[str]:
+    written = state.generation
+    if not written:
+        return []
+    text = str(written.get("text") or "")
+    text = text if len(text) <= _SAMPLE_CHARACTERS else text[: _SAMPLE_CHARACTERS - 1] + "…"
+    prompt = words.one_line(written.get("prompt"), 60)
+    return [f"  sample  `{prompt}` goes on:" if prompt else "  sample  the model writes:"] + \
+        [f"          {line}" for line in text.strip("\n").splitlines()[:10]]
