@@ -112,7 +112,7 @@ class Checkpointer:
             lost = [name for name in missing if model.get_parameter(name).requires_grad] if missing else []
             if lost or unexpected:
                 raise DiskError(f"{folder}: does not fit the model (missing {lost[:3]}, unexpected {unexpected[:3]})")
-            self.optimizer.load_state_dict(torch.load(folder / _OPTIMIZER, map_location=self.accelerator.device, weights_only=True))
+            self.optimizer.load_state_dict(torch.load(folder / _OPTIMIZER, map_location="cpu", weights_only=True))
         own = folder / f"random-{self.rank:05d}.pt"
         if state["world_size"] == self.accelerator.num_processes and own.exists():
             _restore_randomness(torch.load(own, map_location="cpu", weights_only=True), self.accelerator)

@@ -58,7 +58,8 @@ def generate_sample(training: Any, tokenizer: Any, new_tokens: int = 48) -> None
     model = training.accelerator.unwrap_model(training.model, keep_fp32_wrapper=False).eval()
     sequences = training.data.valid if training.data.valid is not None else training.data.train
     prompt = training.task.prompt_of(sequences).to(training.accelerator.device)
-    model.gradient_checkpointing_disable()
+    if training.preset.training.gradient_checkpointing:
+        model.gradient_checkpointing_disable()
     written = model.generate(input_ids=prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=new_tokens,
                              do_sample=False, repetition_penalty=1.3, use_cache=True,
                              pad_token_id=tokenizer.pad_token_id or tokenizer.eos_token_id)

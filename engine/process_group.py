@@ -81,7 +81,7 @@ def describe(accelerator: Any) -> dict[str, Any]:
     return {
         "world_size": accelerator.num_processes,
         "backend": _real_backend(device.type),
-        "device": str(device),
+        "device": "cpu" if device.type == "cpu" else str(device),
         "device_name": torch.cuda.get_device_name(device) if cuda else None,
         "strategy": strategy.get(kind, "ddp"),
         "precision": {"no": "fp32"}.get(accelerator.mixed_precision, accelerator.mixed_precision),
