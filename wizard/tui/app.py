@@ -1,0 +1,165 @@
+"""The app: which screen comes after which, what runs in the background, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import on, work
+from textual.app import App
+from textual.binding import Binding
+from textual.worker import Worker, WorkerState
+
+from wizard import session
+from wizard.errors import ExitCode, UsageError, WizardError
+from wizard.questions.flow import Flow
+from wizard.tui import terminal
+from wizard.tui.messages import MachineRead
+from wizard.tui.theme import CALM
+
+if TYPE_CHECKING:
+    from engine.contract.run_dir import RunDir
+
+
+class WizardApp(App[int]):
+    """The interactive session.
+
+    `start` is where it begins: `welcome`, `new`, `review` (with `ref`, a preset), or a RunDir to watch.
+    """
+
+    TITLE = "autotrain-wizard"
+    CSS_PATH = "app.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+    BINDINGS = [Binding("ctrl+q", "quit", "quit", show=False, priority=True),
+                Binding("ctrl+c", "quit", "quit", show=False, priority=True)]
+
+    def __init__(self, start: str | RunDir = "welcome", ref: str | Path | None = None,
+                 overrides: Mapping[str, Any] | None = None, close_when_done: bool = False):
+        super().__init__()
+        self.register_theme(CALM)
+        self.theme = "calm"
+        self._start, self._ref, self._overrides = start, ref, dict(overrides or {})
+        self._close_when_done = close_when_done
+        self.inventory: Any = None
+        self.flow: Flow | None = None
+        self.base = Path.cwd()
+        self._waiting: tuple[str, Any] | None = None
+
+    def on_mount(self) -> None:
+        terminal.leave_on_signals(self._leave)
+        if not isinstance(self._start, str):
+            self.watch_run(self._start)
+            return
+        from wizard.tui.screens.welcome import WelcomeScreen
+
+        self.push_screen(WelcomeScreen())
+        if self._start == "review":
+            self.open_preset(self._ref)
+        elif self._start == "new":
+            self.new_training(self._ref)
+        self._read_machine()
+
+    def _leave(self, code: int) -> None:
+        self.exit(return_code=code)
+
+    # -- the machine ----------------------------------------------------------------------------------------------
+
+    @work(thread=True, group="machine", exclusive=True, exit_on_error=False, description="look at this machine")
+    def _read_machine(self) -> None:
+        self.post_message(MachineRead(session.read_machine()))
+
+    @on(MachineRead)
+    def _machine_read(self, event: MachineRead) -> None:
+        from wizard.tui.screens.welcome import WelcomeScreen
+
+        self.inventory = event.inventory
+        for screen in self.screen_stack:
+            if isinstance(screen, WelcomeScreen):
+                screen.show_machine(event.inventory)
+        if self._waiting:
+            (kind, ref), self._waiting = self._waiting, None
+            self._begin(kind, ref)
+
+    # -- what the first screen offers -----------------------------------------------------------------------------
+
+    def new_training(self, ref: str | Path | None = None) -> None:
+        """The questions from the beginning, or from a preset's values."""
+        self._begin("new", ref)
+
+    def open_preset(self, ref: str | Path | None) -> None:
+        """The review of a preset, from where it can be edited and launched."""
+        self._begin("review", ref)
+
+    def go_on(self) -> None:
+        """Back to the questions that were left."""
+        from wizard.tui.screens.questions import QuestionScreen
+
+        if self.flow is not None:
+            self.push_screen(QuestionScreen(self.flow, self.base))
+
+    def _begin(self, kind: str, ref: str | Path | None) -> None:
+        if self.inventory is None:
+            self._waiting = (kind, ref)
+            return
+        from engine.contract.problems import PresetError
+        from wizard.tui.screens.questions import QuestionScreen
+        from wizard.tui.screens.review import ReviewScreen
+
+        try:
+            self.flow, self.base = session.new_flow(self.inventory, ref, self._overrides)
+        except (WizardError, PresetError) as error:
+            self.show_problem("This preset cannot be used", str(error))
+            return
+        if kind == "new":
+            self.push_screen(QuestionScreen(self.flow, self.base))
+        else:
+            self.push_screen(ReviewScreen(self.flow, self.base, direct=True))
+
+    def watch_run(self, run: RunDir) -> None:
+        """The live monitor; over whatever is open, so that leaving it leads back there."""
+        from wizard.tui.screens.monitor import MonitorScreen
+
+        self.push_screen(MonitorScreen(run, self._close_when_done))
+
+    # -- errors ---------------------------------------------------------------------------------------------------
+
+    def show_problem(self, title: str, message: str) -> None:
+        from wizard.tui.screens.problem import ProblemScreen
+
+        self.push_screen(ProblemScreen(title, message))
+
+    @on(Worker.StateChanged)
+    def _worker_changed(self, event: Worker.StateChanged) -> None:
+        """The one place where the error of a background task is shown."""
+        if event.state is WorkerState.ERROR:
+            error = event.worker.error
+            what = event.worker.description or event.worker.name
+            kind = "" if isinstance(error, WizardError) else f"{type(error).__name__}: "
+            self.show_problem(f"Could not {what}", f"{kind}{error}")
+
+
+def run_app(start: str = "welcome", ref: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> int:
+    """Open the interactive session and return its exit code. Raises UsageError where a full screen cannot work."""
+    return _run(WizardApp(start, ref, overrides))
+
+
+def run_monitor(run: RunDir, close_when_done: bool = False) -> int:
+    """Open the monitor of one run. Raises UsageError where a full screen cannot work.
+
+    Returns 0 when it was left by a person or closed by itself, 128 + n after a signal; how the training ended is for
+    the caller to read from the run's status.
+    """
+    return _run(WizardApp(run, close_when_done=close_when_done))
+
+
+def _run(app: WizardApp) -> int:
+    reason = terminal.why_no_screen()
+    if reason:
+        raise UsageError(f"a full screen cannot work here: {reason}",
+                         "use a terminal, or `new --prompts`, or `new --defaults -o FILE` and `run FILE`")
+    app.run()
+    if app.return_code == ExitCode.INTERNAL and app._exception is not None:
+        print("autotrain-wizard: the screen ended by a fault of its own; a training that runs goes on", file=sys.stderr)
+    return int(app.return_code or 0)

@@ -1,0 +1,134 @@
+"""A list to choose one from: the marked entry is the answer, Enter takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from wizard.questions.question import Choice
+
+
+class ChoiceList(Widget, can_focus=True):
+    """Choices one below the other. A mark, not only a colour, says which one is chosen; with `quiet` the mark is an
+    arrow, for menus. An impossible choice can be marked, so that its reason can be read, but not taken.
+    """
+
+    DEFAULT_CSS = """
+    ChoiceList { height: auto; width: 1fr; }
+    """
+    BINDINGS = [
+        Binding("up,k", "move(-1)", "up", show=False),
+        Binding("down,j", "move(1)", "down", show=False),
+        Binding("home", "edge(0)", "first", show=False),
+        Binding("end", "edge(-1)", "last", show=False),
+        Binding("enter", "take", "take", show=False),
+    ]
+    COMPONENT_CLASSES = {"choice-list--chosen", "choice-list--label", "choice-list--detail", "choice-list--heading"}
+
+    index: reactive[int] = reactive(0)
+
+    @dataclass
+    class Moved(Message):
+        """Another choice is marked."""
+
+        choice: Choice
+
+    @dataclass
+    class Taken(Message):
+        """Enter, or a click, on a choice."""
+
+        choice: Choice
+
+    def __init__(self, choices: Sequence[Choice] = (), chosen: Any = None, quiet: bool = False, id: str | None = None):
+        super().__init__(id=id)
+        self._quiet = quiet
+        self.choices: list[Choice] = []
+        self.headings: dict[int, str] = {}
+        self._rows: list[int | None] = []
+        self.show(choices, chosen)
+
+    def show(self, choices: Sequence[Choice], chosen: Any = None, headings: dict[int, str] | None = None) -> None:
+        """Show other choices; `headings` stand before the choice of their index. Tells nobody that a mark moved."""
+        self.choices, self.headings = list(choices), headings or {}
+        self.set_reactive(ChoiceList.index, next((i for i, c in enumerate(self.choices) if c.value == chosen), 0))
+        self.refresh(layout=True)
+
+    @property
+    def chosen(self) -> Choice | None:
+        return self.choices[self.index] if self.choices else None
+
+    def get_content_height(self, container, viewport, width: int) -> int:
+        return max(1, len(self._lines(width)))
+
+    def render(self) -> Text:
+        return Text("\n", no_wrap=True, overflow="ellipsis").join(self._lines(self.content_size.width or 80))
+
+    def _lines(self, width: int) -> list[Text]:
+        """One line a choice, and headings; where the details do not fit beside the labels they go below."""
+        lines: list[Text] = []
+        self._rows = []
+        label_width = min(max((cell_len(choice.label) for choice in self.choices), default=0), 34)
+        longest = max((cell_len(choice.impossible or choice.detail) for choice in self.choices), default=0)
+        beside = 5 + label_width + 3 + longest <= max(width, 60) or self._quiet
+        style = self.get_component_rich_style
+        for index, choice in enumerate(self.choices):
+            if index in self.headings:
+                lines += [Text(""), Text(self.headings[index], style("choice-list--heading"))]
+                self._rows += [None, None]
+            marked = index == self.index
+            mark = (" ▸ " if marked else "   ") if self._quiet else (" (•) " if marked else " ( ) ")
+            look = style("choice-list--chosen") if marked else style("choice-list--label")
+            detail = f"not here: {choice.impossible}" if choice.impossible else choice.detail
+            gap = " " * (max(0, label_width - cell_len(choice.label)) + 3)
+            line = Text(mark, look, no_wrap=True, overflow="ellipsis").append(choice.label, look)
+            if choice.impossible:
+                line.stylize("dim")
+            lines.append(line.append(gap + detail, style("choice-list--detail")) if beside and detail else line)
+            self._rows.append(index)
+            if detail and not beside:
+                lines.append(Text("     " + detail, style("choice-list--detail"), no_wrap=True, overflow="ellipsis"))
+                self._rows.append(index)
+        return lines
+
+    def watch_index(self) -> None:
+        if self.chosen:
+            self.post_message(self.Moved(self.chosen))
+            row = self._rows.index(self.index) if self.index in self._rows else 0
+            if self.parent is not None and self.is_mounted:
+                from textual.geometry import Region
+
+                self.call_after_refresh(self.scroll_to_region_of_row, Region(0, max(0, row - 1), 1, 3))
+
+    def scroll_to_region_of_row(self, region: Any) -> None:
+        """Keep the marked line in view where the list is taller than its place."""
+        parent = self.parent
+        if parent is not None and hasattr(parent, "scroll_to_region"):
+            parent.scroll_to_region(region.translate(self.virtual_region.offset), animate=False)
+
+    def action_move(self, by: int) -> None:
+        if self.choices:
+            self.index = max(0, min(len(self.choices) - 1, self.index + by))
+
+    def action_edge(self, index: int) -> None:
+        if self.choices:
+            self.index = index % len(self.choices)
+
+    def action_take(self) -> None:
+        if self.chosen:
+            self.post_message(self.Taken(self.chosen))
+
+    def on_click(self, event: events.Click) -> None:
+        row = event.y
+        if 0 <= row < len(self._rows) and self._rows[row] is not None:
+            self.index = self._rows[row]
+            if event.chain > 1 or self._quiet:
+                self.action_take()
