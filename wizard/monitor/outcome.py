@@ -33,7 +33,7 @@ def summary(run: RunDir, status: Status, state: RunState | None = None) -> str:
         lines.append(f"  model   {shown_path(status.model_path or run.model)}")
         lines += _sample(state)
     elif status.state in ("failed", "lost"):
-        lines += failure(run, status)
+        lines += cause(status) + log_end(run, status)
     elif status.state not in ("stopped",):
         lines[0] = f"the run goes on: {words.one_line(status.state)}, step {state.step:,}"
         lines.append(f"  watch   autotrain-wizard watch {shown_path(run.root)}")
@@ -45,18 +45,20 @@ def summary(run: RunDir, status: Status, state: RunState | None = None) -> str:
     return "\n".join(lines)
 
 
-def failure(run: RunDir, status: Status) -> list[str]:
-    """Cause, message, and what the log of the rank at fault ends with."""
+def cause(status: Status) -> list[str]:
+    """Why a run failed or is lost: the kind, the rank, the message."""
     reason = status.exit_reason
     lines = [f"  cause   {words.reason_words(reason)}"]
     if reason is not None and reason.message.strip():
         first, *rest = reason.message.strip().splitlines()
         lines += [f"          {first}"] + [f"          {line}" for line in rest[:6]]
-    path, found = logs.failure_lines(run, reason.rank if reason else None)
-    if path is not None:
-        lines.append(f"  log     {shown_path(path)}")
-        lines += [f"          {line}" for line in found]
     return lines
+
+
+def log_end(run: RunDir, status: Status) -> list[str]:
+    """What the log of the rank at fault ends with, and where it is."""
+    path, found = logs.failure_lines(run, status.exit_reason.rank if status.exit_reason else None)
+    return [] if path is None else [f"  log     {shown_path(path)}", *(f"          {line}" for line in found)]
 
 
 def _trained(state: RunState) -> str:

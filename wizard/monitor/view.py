@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.contract.run_dir import RunDir, Status
 from wizard import formatting
 from wizard.monitor import health, words
-from wizard.monitor.outcome import failure
+from wizard.monitor.outcome import cause, log_end
 from wizard.monitor.plain import shown_path
 from wizard.monitor.ranks import PARTS, RankState
 from wizard.monitor.series import Series, thin
@@ -84,6 +84,7 @@ class MonitorView:
     rows: tuple[RankRow, ...]
     more_rows: int
     activity: str
+    attention: bool
     problems: tuple[str, ...]
     ranks: tuple[int, ...] = ()
     end: End | None = None
@@ -117,7 +118,8 @@ def build_view(run: RunDir, state: RunState, now_s: float, problems: list[str] |
         grad_norm=formatting.rate(state.grad_norm.last), pauses=_pauses(state),
         speed=_curve(state.tokens_per_s), losses=_curve(state.loss), evaluations=_curve(state.eval_loss),
         split=_split(state), step_ms=_step_ms(state), columns=columns, rows=rows, more_rows=more,
-        activity=words.activity(state, now_s), problems=tuple(problems or ()), ranks=tuple(sorted(state.ranks)),
+        activity=words.activity(state, now_s),
+        attention=stuck or state.state in ("failed", "lost") or (state.alive and words.findings(state) is not None), problems=tuple(problems or ()), ranks=tuple(sorted(state.ranks)),
         end=_end(run, state) if not state.alive else None, failed_rank=reason.rank if reason else None)
 
 
@@ -197,7 +199,7 @@ def _rank_rows(state: RunState, still: dict[int, health.Still],
     for rank in ranks:
         doing, marked = _doing(rank, still.get(rank.rank), slow)
         split = rank.split()
-        cells = {"rank": str(rank.rank), "host": rank.host or _GAP, "doing": doing, "step": f"{rank.step:,}",
+        cells = {"rank": str(rank.rank), "host": rank.host or _GAP, "doing": doing, "step": f"{rank.step:,}" if rank.step < 1_000_000 else str(rank.step),
                  "step ms": _milliseconds(split.step), "waits": _share(split.share("wait")), **_machine(rank, gpu)}
         rows.append(RankRow(rank.rank, {name: cells[name] for name in columns}, marked))
     return columns, tuple(rows), more
@@ -246,9 +248,11 @@ def _end(run: RunDir, state: RunState) -> End:
             lines.append(f"sample  `{words.one_line(written.get('prompt'), 60)}` goes on:")
             lines += [f"        {line}" for line in str(written.get("text") or "").strip("\n").splitlines()[:8]]
     elif status.state in ("failed", "lost"):
-        lines += [line.removeprefix("  ") for line in failure(run, status)]
+        lines += [line.removeprefix("  ") for line in cause(status)]
     steps = run.checkpoint_steps()
     if status.state != "finished":
         lines.append(f"resume  autotrain-wizard run --resume {shown_path(run.root)}   (from step {steps[-1]:,})" if steps
                      else "resume  there is no checkpoint to resume from")
+    if status.state in ("failed", "lost"):
+        lines += [line.removeprefix("  ") for line in log_end(run, status)]
     return End(words.where_words(status, state), tuple(lines), status.state in ("failed", "lost"))

@@ -75,7 +75,7 @@ def activity(state: RunState, now_s: float) -> str:
         if missing > 0:
             return f"{words}; waiting for {missing} of {state.world_size} ranks to start"
         return f"{words} (rank {behind[0].rank}: {behind[0].phase})" if behind else words
-    return findings(state) or trained_words(state)
+    return findings(state) or f"{trained_words(state)}{paused_words(state)}"
 
 
 def trained_words(state: RunState) -> str:
@@ -87,6 +87,16 @@ def trained_words(state: RunState) -> str:
     if state.strategy and state.strategy != "single":
         text += f" with {state.strategy}"
     return f"{text} in {state.precision}" if state.precision else text
+
+
+def paused_words(state: RunState) -> str:
+    """`; evaluation took 7 s, checkpoints 4 s`: time that throughput leaves out."""
+    parts = []
+    if state.evaluations:
+        parts.append(f"evaluation took {formatting.duration(state.evaluation_s)}")
+    if state.checkpoints:
+        parts.append(f"checkpoints {'' if parts else 'took '}{formatting.duration(state.checkpoint_s)}")
+    return f"; {', '.join(parts)}" if parts else ""
 
 
 def findings(state: RunState) -> str | None:

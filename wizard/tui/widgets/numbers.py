@@ -1,0 +1,59 @@
+"""Throughput and loss as numbers, each with its curve one line high: what fits on a small terminal."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widget import Widget
+
+from wizard.monitor.view import MonitorView
+from wizard.tui.widgets.bars import spark
+
+
+class Numbers(Widget):
+    """Left half throughput, right half loss; the second line (the curves) is left out with the class `-plain`."""
+
+    DEFAULT_CSS = """
+    Numbers { height: 2; padding: 0 1; }
+    Numbers.-plain { height: 1; }
+    """
+
+    def __init__(self, id: str | None = None):
+        super().__init__(id=id)
+        self._view: MonitorView | None = None
+
+    def show(self, view: MonitorView) -> None:
+        self._view = view
+        self.refresh()
+
+    def render(self) -> Content:
+        view, width = self._view, self.content_size.width
+        if view is None:
+            return Content("")
+        left_width = width * 58 // 100
+        right_width = width - left_width - 2
+        left = [[("tokens/s ", ""), (view.tokens_now, "bold $text-primary")], [("mean ", ""), (view.tokens_mean, "")],
+                [("best ", ""), (view.tokens_best, "")], [("samples/s ", ""), (view.samples_now, "")],
+                [("seen ", ""), (view.tokens_seen, "")]]
+        right = [[("loss ", ""), (view.loss, "bold $text-accent")], [("eval ", ""), (view.eval_loss, "")],
+                 [("lr ", ""), (view.learning_rate, "")], [("grad ", ""), (view.grad_norm, "")]]
+        first = _fill(left, left_width) + Content("  ") + _fill(right, right_width)
+        if self.has_class("-plain"):
+            return first
+        speed = spark(view.speed.y, left_width, floor=0.0)
+        loss = spark(view.losses.y, right_width) if not view.losses.bad or view.losses.y else ""
+        second = (Content.styled(speed.ljust(left_width), "$text-primary") + Content("  ")
+                  + Content.styled(loss, "$text-accent"))
+        return Content("\n").join([first, second])
+
+
+def _fill(groups: list[list[tuple[str, str]]], width: int) -> Content:
+    """As many groups as fit, padded to `width`."""
+    line = Content("")
+    for group in groups:
+        text = Content("").join(Content.styled(part, style or ("$text-muted" if index == 0 else "")) for index, (part, style)
+                                in enumerate(group))
+        gap = Content("  ") if line.cell_length else Content("")
+        if line.cell_length + gap.cell_length + text.cell_length > width:
+            break
+        line = line + gap + text
+    return line + Content(" " * max(0, width - line.cell_length))
