@@ -1,0 +1,90 @@
+"""Decisions as a person reads them: short values, the two lines of a screen, and what may go into a preset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.contract.findings import Decision
+from wizard.advice.backend import NAMES
+from wizard.advice.reasons import gib
+
+#: Titles in the order they are shown.
+TITLES = {"devices": "devices", "backend": "backend", "strategy": "strategy", "processes": "processes", "precision": "precision", "batch": "batch",
+          "memory": "memory", "max_length": "length", "packing": "packing", "gradient_checkpointing": "recompute", "learning_rate": "rate",
+          "threads": "threads", "network": "network", "bucket": "bucket", "env": "environment"}
+_STRATEGIES = {"ddp": "DDP", "fsdp": "FSDP", "deepspeed": "DeepSpeed", "single": "single"}
+
+
+def value_text(name: str, decision: Decision) -> str:
+    """The value in a few characters: `NCCL`, `8 x 2 x 4 = 64`, `4 GPUs`; `n/a` where unknown."""
+    value = decision.value
+    if name == "devices":
+        count = value["count"]
+        return "CPU" if count == 0 else f"{count} GPU" + ("s" if count > 1 else "")
+    if name == "backend":
+        return NAMES[value] if value != "none" else "none"
+    if name == "strategy":
+        return _STRATEGIES[value]
+    if name == "batch":
+        return batch_text(value)
+    if name == "memory":
+        return f"{gib(value['per_device_bytes'])} GiB" if value else "n/a"
+    if name == "env":
+        return f"{len(value)} set" if value else "none"
+    if name == "bucket":
+        return f"{value} MB"
+    if value is None:
+        return "-" if name == "network" else "n/a"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def batch_text(batch: dict[str, int]) -> str:
+    parts = [batch["micro_batch"], batch["gradient_accumulation"]]
+    if batch["world_size"] > 1:
+        parts.append(batch["world_size"])
+    return f"{' x '.join(str(part) for part in parts)} = {batch['global_batch']}"
+
+
+def summary_lines(decisions: dict[str, Decision], num_nodes: int) -> tuple[str, str]:
+    """`NCCL · DDP on 4 GPUs · bf16 · 8 x 2 x 4 = 64 a step` and `because ...`."""
+    backend, strategy, devices = decisions["backend"].value, decisions["strategy"].value, decisions["devices"].value
+    processes, count = decisions["processes"].value, devices["count"]
+    where = f"{count} GPU" + ("s" if count > 1 else "") if count else f"{processes} CPU process" + ("es" if processes > 1 else "")
+    if num_nodes > 1:
+        where = f"{num_nodes} machines x {where}"
+    parts = [f"{_STRATEGIES[strategy]} on {where}" if backend != "none" else f"one process on {'the CPU' if not count else '1 GPU'}",
+             decisions["precision"].value, f"{batch_text(decisions['batch'].value)} a step"]
+    if backend != "none":
+        parts.insert(0, NAMES[backend])
+    return " · ".join(parts), f"because {_because(decisions)}"
+
+
+def _because(decisions: dict[str, Decision]) -> str:
+    """The reason that carries most: what is short first, then the backend's, unless the person chose it."""
+    memory = decisions["memory"]
+    if memory.value and memory.value["fits"] is False:
+        return memory.reason
+    for name in ("backend", "processes", "strategy", "devices"):
+        if not decisions[name].reason.startswith("as you set it"):
+            return decisions[name].reason
+    return "that is how you set it; " + decisions["processes"].reason.removeprefix("as you set it; ")
+
+
+def shareable(decisions: dict[str, Decision]) -> list[dict[str, Any]]:
+    """For a preset's `why`: reasons without names of interfaces, addresses or identifiers of this machine."""
+    found = []
+    for name, decision in decisions.items():
+        if name == "network":
+            continue
+        value: Any = decision.value
+        if name == "env":
+            if not value:
+                continue
+            found.append({"decision": name, "value": sorted(value), "reason": "set for this machine"})
+            continue
+        if name == "devices":
+            value = {"accelerator": value["accelerator"], "count": value["count"]}
+        found.append({"decision": name, "value": value, "reason": decision.reason})
+    return found
