@@ -15,7 +15,9 @@ import psutil
 from engine.contract.run_dir import Process, boot_id
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_SAME_S = 0.05  # psutil derives create times from clock ticks of 10 ms
+#: psutil adds the start (in ticks since boot) to a boot time that moves with corrections of the clock. No pid comes
+#: round again within this time.
+_SAME_S = 2.0
 
 
 def find(record: Process) -> psutil.Process | None:

@@ -29,6 +29,8 @@ class RankTrace:
     ended: dict[str, Any] | None = None
     moved_at: float = field(default_factory=time.monotonic)
     seen: bool = False
+    #: It only died because we ended it after another had failed.
+    cleared: bool = False
 
     @property
     def reason(self) -> ExitReason | None:

@@ -137,8 +137,11 @@ class Supervisor:
         if self.watch.all_ended and waited > self.patience.ended_s:
             processes.end(self._everything(), grace_s=2.0)
         elif (failed or gone) and not self.watch.all_ended and waited > self.patience.leftovers_s:
-            ranks = [found for record in self.watch.processes() if (found := processes.find(record))]
-            processes.end(ranks, grace_s=0)
+            hanging = {trace.rank: found for trace in self.watch.traces.values()
+                       if trace.process and (found := processes.find(trace.process))}
+            for rank in hanging:
+                self.watch.traces[rank].cleared = True
+            processes.end(hanging.values(), grace_s=0)
 
     def _everything(self) -> list[psutil.Process]:
         """All that this attempt started and that still lives: descendants, orphans adopted, and recorded pids."""

@@ -66,7 +66,7 @@ def _first_failure(known: Evidence) -> ExitReason | None:
     """The failure that came first, not the ones it caused in other ranks."""
     traces = known.traces
     root = known.root
-    if root and root.rank in traces and traces[root.rank].ended is None:
+    if root and root.rank in traces and traces[root.rank].ended is None and not traces[root.rank].cleared:
         return _died(known, traces[root.rank], root) if traces[root.rank].seen else _launch_failure(known)
     failed = [trace for trace in traces.values() if trace.ended and trace.ended["state"] == "failed"]
     if failed:
@@ -84,8 +84,8 @@ def _first_failure(known: Evidence) -> ExitReason | None:
 
 
 def _silent(traces: dict[int, RankTrace]) -> list[RankTrace]:
-    """Ranks that began and ended without a last word."""
-    return [trace for trace in traces.values() if trace.seen and trace.ended is None]
+    """Ranks that began and ended without a last word, those that died by themselves first."""
+    return sorted((trace for trace in traces.values() if trace.seen and trace.ended is None), key=lambda trace: trace.cleared)
 
 
 def _died(known: Evidence, trace: RankTrace, root: RootCause | None) -> ExitReason:
