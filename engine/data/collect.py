@@ -20,7 +20,7 @@ from engine.data.tokenize import Encoder, shifted, trimmed
 
 #: One batch for the tokenizer: enough to occupy all cores, little enough to show progress.
 _BATCH_ROWS = 1000
-_BATCH_CHARACTERS = 4_000_000
+_BATCH_CHARACTERS = 1_000_000
 
 Progress = Callable[[float | None], None]
 

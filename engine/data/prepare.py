@@ -105,8 +105,17 @@ class _Preparation:
         first = next(texts, None)
         if first is None:
             self._fail_empty(source)
-        self.report("training the tokenizer", 0.0)
-        return train_tokenizer(self.preset, _limited(itertools.chain([first], texts))), 0.35
+        return train_tokenizer(self.preset, self._read_out(itertools.chain([first], texts))), 0.35
+
+    def _read_out(self, texts: Iterator[str]) -> Iterator[str]:
+        """The texts, up to as many as matter; learning from them starts when the last one is out."""
+        left = TRAINING_CHARACTERS
+        for text in texts:
+            yield text
+            left -= len(text)
+            if left <= 0:
+                break
+        self.report("training the tokenizer", 0.25)
 
     def _collect(self, collector: Collector, source: Source, split: str, low: float, high: float) -> Documents:
         rejected = self.rejects.count
@@ -230,15 +239,6 @@ def _fingerprint(folder: Path) -> str:
         with open(path, "rb") as file:
             digest.update(hashlib.file_digest(file, hashlib.blake2b).digest())
     return digest.hexdigest()
-
-
-def _limited(texts: Iterator[str]) -> Iterator[str]:
-    left = TRAINING_CHARACTERS
-    for text in texts:
-        yield text
-        left -= len(text)
-        if left <= 0:
-            return
 
 
 def _part(share: float | None, low: float, high: float) -> float | None:

@@ -131,17 +131,23 @@ class _Builtin:
 
     def __init__(self) -> None:
         self.share, self.notes = 0.0, []
-        self._names: list[str] = []
+        self._documents: list[tuple[str, str]] = []  # small, and read twice where a tokenizer is trained
 
     def rows(self, rejects: Rejects) -> Iterator[Row]:
-        self._names = []
+        if self._documents:
+            for number, (_, text) in enumerate(self._documents, 1):
+                self.share = number / len(self._documents)
+                yield Row(self, number, {"text": text})
+            return
+        documents = []
         for name, text in builtin.python_docs(lambda share: setattr(self, "share", share)):
-            self._names.append(name)
-            yield Row(self, len(self._names), {"text": text})
-        self.share = 1.0
+            documents.append((name, text))
+            yield Row(self, len(documents), {"text": text})
+        self._documents, self.share = documents, 1.0
 
     def place(self, number: int) -> str:
-        return f"{self.name}, {self._names[number - 1]}"
+        name = f", {self._documents[number - 1][0]}" if number <= len(self._documents) else ""
+        return f"{self.name}, document {number:,}{name}"
 
 
 class _Hub:

@@ -44,43 +44,50 @@ class Encoder:
         """For each sample its int32 tokens, and which of them are targets (bool)."""
         if self._backend is not None:
             encodings = self._backend.encode_batch([sample.text for sample in samples], add_special_tokens=False)
-            pairs = [(np.array(encoding.ids, dtype=np.int32), _starts(encoding.offsets)) for encoding in encodings]
+            pairs = [(encoding.ids, _inside(encoding.offsets, sample.spans))
+                     for sample, encoding in zip(samples, encodings, strict=True)]
         else:
             pairs = [self._slow(sample) for sample in samples]
-        return [self._with_marks(sample, ids, starts) for sample, (ids, starts) in zip(samples, pairs, strict=True)]
+        return [self._with_marks(sample, ids, wanted) for sample, (ids, wanted) in zip(samples, pairs, strict=True)]
 
-    def _with_marks(self, sample: Sample, ids: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        wanted = np.zeros(len(ids), dtype=bool)
-        for start, end in sample.spans:
-            # A token belongs to the side on which it begins: one that straddles the start of a span is part of what
-            # the model was given.
-            wanted[np.searchsorted(starts, start): np.searchsorted(starts, end)] = True
+    def _with_marks(self, sample: Sample, ids: list[int], wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if sample.plain:
-            ids = np.concatenate([np.array(self._first, dtype=np.int32), ids, np.array([self._eos], dtype=np.int32)])
+            ids = [*self._first, *ids, self._eos]
             wanted = np.concatenate([np.zeros(len(self._first), dtype=bool), wanted, [True]])
+        return np.array(ids, dtype=np.int32), wanted
+
+    def _slow(self, sample: Sample) -> tuple[list[int], np.ndarray]:
+        """A tokenizer in Python knows no offsets: the text up to each edge of a span is tokenized by itself."""
+        ids = self._tokenizer.encode(sample.text, add_special_tokens=False)
+        wanted = np.zeros(len(ids), dtype=bool)
+        for span in sample.spans:
+            first, last = (_common(ids, self._tokenizer.encode(sample.text[:edge], add_special_tokens=False))
+                           for edge in span)
+            wanted[first:last] = True
         return ids, wanted
 
-    def _slow(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-        """A tokenizer in Python knows no offsets: the text up to each edge of a span is tokenized by itself."""
-        ids = np.array(self._tokenizer.encode(sample.text, add_special_tokens=False), dtype=np.int32)
-        starts = np.zeros(len(ids), dtype=np.int64)
-        for edge in sorted({edge for span in sample.spans for edge in span} - {0}):
-            starts[len(self._tokenizer.encode(sample.text[:edge], add_special_tokens=False)):] = edge
-        return ids, starts
 
+def _inside(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Which tokens hold a character of a span (bool), those on its edges included: where a template ends its prompt with
+    a space, the first word of the answer is one token with it, and must be learned.
 
-def _starts(offsets: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Where in the text each token begins, non-decreasing (int64).
-
-    Some tokenizers trim white space from offsets, so that a token of nothing but white space has none left: it begins
-    where the one before it ended.
+    Some tokenizers trim white space from offsets, so that a token of nothing else has none left: it then reaches from
+    the end of the token before it.
     """
-    if not offsets:
-        return np.zeros(0, dtype=np.int64)
-    table = np.array(offsets, dtype=np.int64)
-    before = np.concatenate([[0], np.maximum.accumulate(table[:, 1])[:-1]])
-    starts = np.where(table[:, 0] < table[:, 1], table[:, 0], before)
-    return np.maximum.accumulate(starts)
+    wanted = np.zeros(len(offsets), dtype=bool)
+    if len(offsets):
+        table = np.array(offsets, dtype=np.int64)
+        ends = np.maximum.accumulate(table[:, 1])
+        starts = np.where(table[:, 0] < table[:, 1], table[:, 0], np.concatenate([[0], ends[:-1]]))
+        starts = np.maximum.accumulate(starts)
+        for start, end in spans:
+            wanted[np.searchsorted(ends, start, side="right"): np.searchsorted(starts, end)] = True
+    return wanted
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two lists begin with in common."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def shifted(ids: np.ndarray, wanted: np.ndarray | None = None) -> np.ndarray:
