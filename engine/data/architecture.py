@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -19,11 +18,13 @@ def keeps_documents_apart(model_type: str | None) -> bool:
     (these tell documents apart by `position_ids`) and have no recurrent layers. False where that cannot be known: a
     model that is not on this machine yet, or one with code of its own.
     """
-    spec = importlib.util.find_spec("transformers")
-    if not model_type or spec is None or not spec.submodule_search_locations:
+    import transformers
+    from transformers.models.auto.configuration_auto import model_type_to_module_name
+
+    if not model_type:
         return False
-    name = str(model_type).replace("-", "_")
-    source = Path(spec.submodule_search_locations[0], "models", name, f"modeling_{name}.py")
+    name = model_type_to_module_name(str(model_type))
+    source = Path(transformers.__file__).with_name("models") / name / f"modeling_{name}.py"
     try:
         text = source.read_text(encoding="utf-8")
     except OSError:

@@ -45,15 +45,15 @@ class Documents:
         return np.cumsum(self.lengths) - self.lengths
 
 
-def row_texts(preset: Preset, source: Source, progress: Progress) -> Iterator[str]:
-    """What the rows say, as plain text, to train a tokenizer on. Bad rows are passed over: they are reported later."""
+def row_texts(preset: Preset, source: Source, rejects: Rejects, progress: Progress) -> Iterator[str]:
+    """What the rows say, as plain text, to train a tokenizer on."""
     columns: Columns | None = None
-    for row in source.rows(Rejects("skip")):
+    for row in source.rows(rejects):
         columns = columns or find_columns(preset.task, list(row.values), preset.data.columns, source.name)
         try:
             yield from _plain_texts(columns, row.values)
-        except RowProblem:
-            continue
+        except RowProblem as problem:
+            rejects.add(row.place, str(problem))
         progress(source.share)
 
 

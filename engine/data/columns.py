@@ -24,8 +24,8 @@ _CONTEXT = "input"
 class Columns:
     """`kind` says how a row is read; the other fields name its columns.
 
-    `natural` is True for a pair that by its names is a question to an assistant (instruction and output, question
-    and answer) rather than a text and its continuation (prompt and completion).
+    `natural` is True for a pair that is a question to an assistant (instruction and output, question and answer)
+    rather than a text and its continuation, which a column that is itself named `prompt` begins.
     """
 
     kind: Kind
@@ -94,8 +94,7 @@ def _pair(prompt: str | None, completion: str | None, columns: Sequence[str]) ->
     if prompt is None or completion is None:
         return None
     context = _first(columns, (_CONTEXT,)) if prompt.lower() == "instruction" else None
-    natural = prompt.lower() in _PROMPT[1:] + (_CONTEXT,)
-    return Columns("pair", prompt=prompt, completion=completion, context=context, natural=natural)
+    return Columns("pair", prompt=prompt, completion=completion, context=context, natural=prompt.lower() != _PROMPT[0])
 
 
 def _first(columns: Sequence[str], names: Sequence[str]) -> str | None:

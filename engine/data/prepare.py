@@ -100,11 +100,12 @@ class _Preparation:
         if not needs_training(self.preset):
             self.report("loading the tokenizer", 0.0)
             return load_tokenizer(self.preset), 0.02
-        texts = row_texts(self.preset, source, lambda share: self.report("reading text for the tokenizer", _part(
-            share, 0.0, 0.25)))
+        rejects = Rejects(self.preset.data.on_bad_row)  # of this first reading; the second one counts
+        texts = row_texts(self.preset, source, rejects, lambda share: self.report(
+            "reading text for the tokenizer", _part(share, 0.0, 0.25)))
         first = next(texts, None)
         if first is None:
-            self._fail_empty(source)
+            _fail_empty(source, "train", 0, rejects.count, rejects)
         return train_tokenizer(self.preset, self._read_out(itertools.chain([first], texts))), 0.35
 
     def _read_out(self, texts: Iterator[str]) -> Iterator[str]:
@@ -125,18 +126,8 @@ class _Preparation:
             f"tokenizing {split} rows" if split == "valid" else "tokenizing rows", _part(share, low, high)))
         self.warnings += source.notes
         if not len(documents.lengths):
-            self._fail_empty(source, split, documents.empty_rows, self.rejects.count - rejected)
+            _fail_empty(source, split, documents.empty_rows, self.rejects.count - rejected, self.rejects)
         return documents
-
-    def _fail_empty(self, source: Source, split: str = "train", empty: int = 0, rejected: int = 0) -> None:
-        if not rejected and self.preset.data.on_bad_row == "fail":
-            for _ in source.rows(self.rejects):  # an unreadable row is a better reason than that nothing was there
-                pass
-        reasons = [f"{count:,} {what}" for count, what in ((rejected, "rows could not be used"), (empty, "were empty"))
-                   if count]
-        first = f" The first: {self.rejects.examples[0]}" if self.rejects.examples else ""
-        raise DataError(f"data.{split}: {source.name} has no row to {'train on' if split == 'train' else 'evaluate on'}"
-                        f"{': ' + ', '.join(reasons) if reasons else ', it is empty'}.{first}")
 
     def _check_vocabulary(self, *all_documents: Documents | None) -> None:
         vocab_size = config_value(self.preset, "vocab_size")
@@ -160,8 +151,8 @@ class _Preparation:
         data, training = self.preset.data, self.preset.training
         model_type = config_value(self.preset, "model_type")
         apart = keeps_documents_apart(model_type)
-        if data.packing is True and not apart:
-            self.warnings.append(f"packing: it is not known whether a {model_type or 'model of this type'} keeps packed "
+        if data.packing is True and not apart and model_type:
+            self.warnings.append(f"packing: it is not known whether a {model_type} keeps packed "
                                  "documents apart; if not, each also sees those before it. data.packing: false is safe")
         if isinstance(data.packing, bool):
             return data.packing, "as the preset says"
@@ -221,6 +212,13 @@ class _Preparation:
             "stop_ids": sorted({eos} | _closing_marks(tokenizer, train)) if self.preset.task != "llm-pretrain" else [eos],
             "warnings": self.warnings, "fingerprint": _fingerprint(self.folder),
         }
+
+
+def _fail_empty(source: Source, split: str, empty: int, rejected: int, rejects: Rejects) -> None:
+    reasons = [f"{count:,} {what}" for count, what in ((rejected, "rows could not be used"), (empty, "were empty")) if count]
+    first = f" The first: {rejects.examples[0]}" if rejects.examples else ""
+    raise DataError(f"data.{split}: {source.name} has no row to {'train on' if split == 'train' else 'evaluate on'}"
+                    f"{': ' + ', '.join(reasons) if reasons else ', it is empty'}.{first}")
 
 
 def _closing_marks(tokenizer: Any, documents: Documents) -> set[int]:

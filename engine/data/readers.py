@@ -72,8 +72,8 @@ class FileReader:
             if number % _BATCH == 0:
                 tick()
             try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                if not text.strip():
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                if not text:
                     continue
                 values = json.loads(text)
             except UnicodeDecodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -83,28 +84,36 @@ def train_tokenizer(preset: Preset, texts: Iterable[str]) -> Any:
 
 
 def config_value(preset: Preset, key: str) -> Any:
-    """A number or name of the model's configuration, read as JSON; None where it is not on this machine or not said.
+    """A number or name of the model's configuration; None where it is not said or cannot be had.
 
     Raises ModelError for a `model.from_config` file that cannot be read.
     """
-    source: Any = preset.model.from_config
-    if source is None:
-        path = Path(preset.model.path or "", "config.json")
-        if preset.model.path is None or not path.is_file():
-            return None
-        source = path
-    if not isinstance(source, dict):
-        path = Path(source).expanduser()
+    config: Any = preset.model.from_config
+    if config is None:
+        config = _config_of(preset.model.path or "")
+    elif not isinstance(config, dict):
+        path = Path(config).expanduser()
         path = path / "config.json" if path.is_dir() else path
         try:
-            source = json.loads(path.read_text(encoding="utf-8"))
+            config = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ModelError(f"the model's configuration {path} cannot be read: {' '.join(str(error).split())}") from None
-        if not isinstance(source, dict):
+        if not isinstance(config, dict):
             raise ModelError(f"the model's configuration {path} is not a JSON object.")
-    if key not in source and isinstance(source.get("text_config"), dict):
-        source = source["text_config"]
-    return source.get(key)
+    if key not in config and isinstance(config.get("text_config"), dict):
+        config = config["text_config"]
+    return config.get(key)
+
+
+@lru_cache(maxsize=4)
+def _config_of(path: str) -> dict[str, Any]:
+    """The configuration of a model in a folder or on the hub, empty where there is none: loading the model will say."""
+    from transformers import PreTrainedConfig
+
+    try:
+        return PreTrainedConfig.get_config_dict(path)[0]
+    except Exception:  # from a missing file to the network
+        return {}
 
 
 def _default_vocab_size(model_type: Any) -> int:

@@ -87,7 +87,7 @@ def test_gradient_checkpointing_in_training_keeps_documents_apart(tmp_path):
 
 
 @pytest.mark.parametrize(("model_type", "apart"), [
-    ("llama", True), ("qwen3", True), ("gpt2", True), ("gemma3", True), ("mamba", False), ("qwen3_next", False),
+    ("llama", True), ("qwen3", True), ("gpt2", True), ("gemma3", True), ("gemma3_text", True), ("mamba", False), ("qwen3_next", False),
     ("somebodys-own", False), (None, False)])
 def test_what_is_known_of_model_types(model_type, apart):
     assert keeps_documents_apart(model_type) is apart
