@@ -175,7 +175,16 @@ class Flow:
     # -- what comes of it -----------------------------------------------------------------------------------------
 
     def needs(self) -> TrainingNeeds:
-        return TrainingNeeds.from_answers(self._flat())
+        """What the advice has to respect. Backend and strategy of the starter are no wish of the person's: there the
+        advice comes to the same by itself, with the real reason."""
+        flat = self._flat()
+        backend = self.current.get("distributed.backend")
+        if backend and backend.origin == "default":
+            flat.pop("distributed.backend", None)
+            flat.pop("distributed.strategy", None)
+        if self._context.gpus == 0:  # no GPU to use is a fact, not a choice
+            flat.pop("distributed.num_gpus_per_node", None)
+        return TrainingNeeds.from_answers(flat)
 
     def preset_data(self) -> dict[str, Any]:
         """The preset as nested plain values, for `preset_from_data`; what was recommended is left to `auto`."""

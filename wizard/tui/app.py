@@ -132,7 +132,9 @@ class WizardApp(App[int]):
 
     @on(Worker.StateChanged)
     def _worker_changed(self, event: Worker.StateChanged) -> None:
-        """The one place where the error of a background task is shown."""
+        """The one place where the error of a background task is shown; the monitor has its own, since it polls."""
+        if event.worker.group.startswith("monitor"):
+            return
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             what = event.worker.description or event.worker.name

@@ -29,8 +29,7 @@ class AnswerField(Vertical):
     AnswerField #prompt { width: 3; color: $primary; }
     AnswerField Input { width: 1fr; max-width: 64; background: $panel; padding: 0 1; }
     AnswerField #browse { width: auto; color: $foreground 60%; margin-left: 1; }
-    AnswerField #origin { width: auto; color: $foreground 60%; margin-left: 2; }
-    AnswerField #chosen-origin { color: $foreground 60%; padding-left: 5; height: 1; }
+    AnswerField #origin { width: auto; color: $secondary; margin-left: 2; }
     """
 
     @dataclass
@@ -59,7 +58,6 @@ class AnswerField(Vertical):
             yield Static("[browse F3]", id="browse", markup=False)
             yield Static("", id="origin", markup=False)
         yield ChoiceList()
-        yield Static("", id="chosen-origin", markup=False)
 
     @property
     def text(self) -> str | None:
@@ -83,7 +81,6 @@ class AnswerField(Vertical):
         self._typing = question.kind in ("text", "path", "number")
         self.query_one("#line").display = self._typing
         self.query_one(ChoiceList).display = not self._typing
-        self.query_one("#chosen-origin").display = not self._typing
         if self._typing:
             self.query_one("#browse").display = question.kind == "path"
             line = self.query_one(Input)
@@ -105,11 +102,11 @@ class AnswerField(Vertical):
             self._shown = self._question.text(answer.value)
             self._put(self._shown)
 
-    def show_origin(self, answer: Answer, question: Question) -> None:
+    def show_origin(self, answer: Answer) -> None:
         """Say where the value comes from."""
         word = _ORIGINS[answer.origin] if answer.value is not None else ""
         self.query_one("#origin", Static).update(word)
-        self.query_one("#chosen-origin", Static).update(word)
+        self.query_one(ChoiceList).tag = word
 
     def type(self, text: str) -> None:
         """Put `text` on the line as if it had been typed."""

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
+from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -32,9 +33,12 @@ class ChoiceList(Widget, can_focus=True):
         Binding("end", "edge(-1)", "last", show=False),
         Binding("enter", "take", "take", show=False),
     ]
-    COMPONENT_CLASSES = {"choice-list--chosen", "choice-list--label", "choice-list--detail", "choice-list--heading"}
+    COMPONENT_CLASSES = {"choice-list--chosen", "choice-list--label", "choice-list--detail", "choice-list--heading",
+                         "choice-list--tag"}
 
     index: reactive[int] = reactive(0)
+    #: A word behind the marked choice: where the answer comes from.
+    tag: reactive[str] = reactive("")
 
     @dataclass
     class Moved(Message):
@@ -78,7 +82,7 @@ class ChoiceList(Widget, can_focus=True):
         self._rows = []
         label_width = min(max((cell_len(choice.label) for choice in self.choices), default=0), 34)
         longest = max((cell_len(choice.impossible or choice.detail) for choice in self.choices), default=0)
-        beside = 5 + label_width + 3 + longest <= max(width, 60) or self._quiet
+        beside = self._quiet or 5 + label_width + 3 + longest + 14 <= width
         style = self.get_component_rich_style
         for index, choice in enumerate(self.choices):
             if index in self.headings:
@@ -92,7 +96,11 @@ class ChoiceList(Widget, can_focus=True):
             line = Text(mark, look, no_wrap=True, overflow="ellipsis").append(choice.label, look)
             if choice.impossible:
                 line.stylize("dim")
-            lines.append(line.append(gap + detail, style("choice-list--detail")) if beside and detail else line)
+            if beside and detail:
+                line.append(gap + detail, style("choice-list--detail"))
+            if marked and self.tag:
+                line.append(f"   {self.tag}", style("choice-list--tag"))
+            lines.append(line)
             self._rows.append(index)
             if detail and not beside:
                 lines.append(Text("     " + detail, style("choice-list--detail"), no_wrap=True, overflow="ellipsis"))
@@ -103,16 +111,16 @@ class ChoiceList(Widget, can_focus=True):
         if self.chosen:
             self.post_message(self.Moved(self.chosen))
             row = self._rows.index(self.index) if self.index in self._rows else 0
-            if self.parent is not None and self.is_mounted:
-                from textual.geometry import Region
+            if self.is_mounted:  # keep the mark in view where the list is taller than its place
+                self.call_after_refresh(self.scroll_visible_row, row)
 
-                self.call_after_refresh(self.scroll_to_region_of_row, Region(0, max(0, row - 1), 1, 3))
-
-    def scroll_to_region_of_row(self, region: Any) -> None:
-        """Keep the marked line in view where the list is taller than its place."""
+    def scroll_visible_row(self, row: int) -> None:
+        """Have the containers around scroll until `row` of this list is in view."""
+        self.screen.scroll_to_widget(self, animate=False) if row == 0 else None
         parent = self.parent
-        if parent is not None and hasattr(parent, "scroll_to_region"):
-            parent.scroll_to_region(region.translate(self.virtual_region.offset), animate=False)
+        if isinstance(parent, Widget):
+            region = Region(0, max(0, row - 1), 1, 3).translate(self.virtual_region.offset)
+            parent.scroll_to_region(region, animate=False)
 
     def action_move(self, by: int) -> None:
         if self.choices:

@@ -30,9 +30,9 @@ class PresetView(Static):
 
     def show(self, text: str, origins: Mapping[str, Answer], problems: Sequence[Problem]) -> None:
         """Show `text`; `origins` says for a dotted key where its value comes from."""
-        self.update(self._render(text, origins, problems))
+        self.update(self._marked(text, origins, problems))
 
-    def _render(self, text: str, origins: Mapping[str, Answer], problems: Sequence[Problem]) -> Text:
+    def _marked(self, text: str, origins: Mapping[str, Answer], problems: Sequence[Problem]) -> Text:
         style = self.get_component_rich_style
         _, lines = yaml_text.load(text)
         keys = {line: yaml_text.dotted(path) for path, line in sorted(lines.items(), key=lambda item: -len(item[0]))}

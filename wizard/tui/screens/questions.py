@@ -44,10 +44,9 @@ class QuestionScreen(WizardScreen):
         yield SectionBar()
         with Horizontal(id="middle"):
             with VerticalScroll(id="question", can_focus=False):
-                with Horizontal(id="place"):
-                    yield Static("", id="section", markup=False)
+                with Horizontal(id="heading"):
+                    yield Static("", id="title", markup=False)
                     yield Static("", id="count", markup=False)
-                yield Static("", id="title", markup=False)
                 yield AnswerField()
                 yield Static("", id="note", markup=False)
                 yield Static("", id="problem", markup=False)
@@ -68,10 +67,7 @@ class QuestionScreen(WizardScreen):
     def show_question(self) -> None:
         """Show the question the flow is at, from the beginning."""
         flow, question = self.flow, self.flow.question
-        number, total = flow.position
         self.query_one(SectionBar).current = question.section
-        self.query_one("#section", Static).update(question.section)
-        self.query_one("#count", Static).update(f"question {number} of {total}")
         self.query_one("#title", Static).update(question.title)
         self.query_one("#help", Static).update(question.help)
         self.query_one(AnswerField).ask(question, flow.answer(question.key), flow.seen_from(question.key),
@@ -88,7 +84,7 @@ class QuestionScreen(WizardScreen):
             return self.show_question()
         answer = flow.answer(question.key)
         field = self.query_one(AnswerField)
-        field.show_origin(answer, question)
+        field.show_origin(answer)
         field.follow(answer, flow.seen_from(question.key))
         context = flow.context  # with all answers, so that a note can speak of this one's consequences
         notes = [question.note(context)]
@@ -96,7 +92,9 @@ class QuestionScreen(WizardScreen):
             notes.append(answer.note[:1].upper() + answer.note[1:] + ("" if answer.note.endswith(".") else "."))
         if question.reads in flow.stale() and self._reading:
             notes = ["Looking at it ..."]
-        self.query_one("#note", Static).update("\n".join(note for note in notes if note))
+        note = self.query_one("#note", Static)
+        note.update("\n".join(note for note in notes if note))
+        note.display = any(notes)
         self.query_one("#count", Static).update("question {} of {}".format(*flow.position))
         self.query_one(AdviceLines).show(flow.recommendation)
         self.query_one(AdvicePanel).show(flow.recommendation)
