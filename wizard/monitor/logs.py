@@ -14,6 +14,7 @@ _NOISE = re.compile(
     r"|torch/distributed/(elastic|run|launcher)|accelerate/commands|^W\d{4} |^E\d{4} .*(elastic|api\.py)"
     r"|^\s*warnings\.warn\(|destroy_process_group\(\) was not called|Error in sys\.excepthook")
 _TRACEBACK = "Traceback (most recent call last)"
+_MESSAGE_LINES = 4
 #: Errors that another rank's end causes: they are shown only where there is no other.
 _SECONDARY = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Timed out waiting \d+ms for (recv|send)")
 
@@ -32,20 +33,26 @@ def last_lines(path: Path, read_bytes: int = 64 << 10) -> list[str]:
 
 
 def meaningful(lines: list[str], count: int = 8) -> list[str]:
-    """At most `count` lines: the last traceback's end, else the last lines that are no noise."""
-    starts = [index for index, line in enumerate(lines) if _TRACEBACK in line]
-    first_hand = [index for index in starts if not _SECONDARY.search("\n".join(lines[index:index + 60]))]
-    begin = (first_hand or starts or [0])[-1]
-    kept = [line for line in lines[begin:] if not _NOISE.search(line)]
-    if not starts:
+    """At most `count` lines: the end of the last traceback that is no echo, else the last lines that are no noise."""
+    kept = [line for line in lines if not _NOISE.search(line)]
+    tracebacks = [_traceback(kept, index) for index, line in enumerate(kept) if _TRACEBACK in line]
+    if not tracebacks:
         return kept[-count:]
-    body = kept[1:]
-    # the message of the error is the first line at the margin; what follows belongs to something else
-    end = next((i for i, line in enumerate(body) if line[:1].strip()), len(body) - 1)
-    tail = 0
-    while end + 1 + tail < len(body) and tail < 3 and not body[end + 1 + tail].startswith((" ", "Traceback", "During")):
-        tail += 1
-    return body[: end + 1 + tail][-count:]
+    first_hand = [found for found in tracebacks if not _SECONDARY.search("\n".join(found))]
+    return (first_hand or tracebacks)[-1][-count:]
+
+
+def _traceback(lines: list[str], start: int) -> list[str]:
+    """Frames and message of the traceback whose heading is at `start`."""
+    end = start + 1
+    while end < len(lines) and not lines[end][:1].strip():
+        end += 1
+    # the message is what stands at the margin: its first line, and a few more where it has several
+    last = end + 1
+    while last < len(lines) and last - end < _MESSAGE_LINES and _TRACEBACK not in lines[last] \
+            and not lines[last].startswith(("During handling", "The above exception")):
+        last += 1
+    return lines[start + 1:last]
 
 
 def failure_lines(run: RunDir, rank: int | None, count: int = 8) -> tuple[Path | None, list[str]]:

@@ -55,9 +55,9 @@ def cause(status: Status) -> list[str]:
     return lines
 
 
-def log_end(run: RunDir, status: Status) -> list[str]:
+def log_end(run: RunDir, status: Status, count: int = 8) -> list[str]:
     """What the log of the rank at fault ends with, and where it is."""
-    path, found = logs.failure_lines(run, status.exit_reason.rank if status.exit_reason else None)
+    path, found = logs.failure_lines(run, status.exit_reason.rank if status.exit_reason else None, count)
     return [] if path is None else [f"  log     {shown_path(path)}", *(f"          {line}" for line in found)]
 
 
@@ -81,4 +81,4 @@ def _sample(state: RunState) -> list[str]:
     text = text if len(text) <= _SAMPLE_CHARACTERS else text[: _SAMPLE_CHARACTERS - 1] + "…"
     prompt = words.one_line(written.get("prompt"), 60)
     return [f"  sample  `{prompt}` goes on:" if prompt else "  sample  the model writes:"] + \
-        [f"          {line}" for line in text.strip("\n").splitlines()[:10]]
+        [f"          {line}" for line in text.strip().splitlines()[:10]]

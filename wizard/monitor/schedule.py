@@ -16,6 +16,7 @@ class Schedule:
     checkpoint_every_s: float | None = None
     log_every: int = 10
     on_cpu: bool = False
+    max_steps: int | None = None
 
     @classmethod
     def from_preset(cls, preset: Preset) -> Schedule:
@@ -23,7 +24,7 @@ class Schedule:
         has_valid = preset.data.valid is not None
         return cls(preset.training.eval_every if has_valid else "never", preset.checkpoints.every_steps,
                    minutes * 60 if minutes else None, preset.training.log_every,
-                   preset.distributed.num_gpus_per_node == 0)
+                   preset.distributed.num_gpus_per_node == 0, preset.training.max_steps)
 
     def left(self, step: int, total: int, steps_per_epoch: float | None, s_left: float) -> tuple[int, int]:
         """(evaluations, checkpoints) after `step`, with `s_left` seconds of training to go."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ class StepTotal:
 @dataclass(slots=True)
 class _Pending:
     ranks: set[int] = field(default_factory=set)
-    loss_sum: float | None = 0.0
+    loss_sums: list[float | None] = field(default_factory=list)
     target_tokens: int = 0
     tokens: int = 0
     samples: int = 0
@@ -96,7 +97,7 @@ class RunState:
 
     @property
     def total_steps(self) -> int | None:
-        return self.plan.get("total_steps") if self.plan else None
+        return self.plan.get("total_steps") if self.plan else self.schedule.max_steps
 
     def progress(self) -> float | None:
         """Share of the optimizer steps that all ranks completed."""
@@ -116,8 +117,9 @@ class RunState:
         per_step = self.throughput.s_per_step()
         if not self.total_steps or per_step is None or not self.alive:
             return None
+        per_epoch = self.plan.get("steps_per_epoch") if self.plan else None
         left = max(0, self.total_steps - self.step) * per_step
-        evaluations, checkpoints = self.schedule.left(self.step, self.total_steps, self.plan.get("steps_per_epoch"), left)
+        evaluations, checkpoints = self.schedule.left(self.step, self.total_steps, per_epoch, left)
         if self.evaluations:
             left += evaluations * self.evaluation_s / self.evaluations
         if self.checkpoints:
@@ -200,8 +202,7 @@ class RunState:
         if rank in pending.ranks:
             return None
         pending.ranks.add(rank)
-        loss_sum = event.get("loss_sum")
-        pending.loss_sum = None if loss_sum is None or pending.loss_sum is None else pending.loss_sum + loss_sum
+        pending.loss_sums.append(event.get("loss_sum"))
         pending.target_tokens += event.get("target_tokens") or 0
         pending.tokens += event.get("tokens") or 0
         pending.samples += event.get("samples") or 0
@@ -220,7 +221,9 @@ class RunState:
         if not self._began:
             self._begin(first["t_mono_s"] - (first.get("step_time_ms") or 0) / 1000, step - 1)
         has_loss = pending.target_tokens > 0
-        loss = pending.loss_sum / pending.target_tokens if has_loss and pending.loss_sum is not None else None
+        finite = has_loss and None not in pending.loss_sums
+        # an exact sum does not depend on which rank was read first, so the same run always gives the same digits
+        loss = math.fsum(pending.loss_sums) / pending.target_tokens if finite else None
         excluded = sum(self._pauses.pop(at) for at in [at for at in self._pauses if at < step])
         point = self.throughput.add(first["t_mono_s"], step, pending.tokens, pending.samples, excluded)
         if point is not None:

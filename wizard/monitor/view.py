@@ -104,7 +104,7 @@ def build_view(run: RunDir, state: RunState, now_s: float, problems: list[str] |
     return MonitorView(
         name=state.name or run.root.parent.name, words=words.state_words(state, now_s),
         tone=_tone(state, stuck or bool(state.loss.non_finite)), status=status, alive=state.alive, step=state.step,
-        steps=f"step {state.step:,} / {total:,}" if total else f"step {state.step:,}",
+        steps=f"step {state.step:,} / {total:,}" if total else f"step {state.step:,}" if state.step else "",
         percent=formatting.percent(state.progress()) if total else "", progress=state.progress(),
         eta=f"ETA {formatting.duration(state.eta_s())}" if state.alive and not stuck and state.eta_s() is not None else "",
         elapsed=formatting.duration(state.elapsed_s(now_s)), epoch=_epoch(state), backend=words.backend_words(state),
@@ -246,7 +246,7 @@ def _end(run: RunDir, state: RunState) -> End:
         written = state.generation
         if written:
             lines.append(f"sample  `{words.one_line(written.get('prompt'), 60)}` goes on:")
-            lines += [f"        {line}" for line in str(written.get("text") or "").strip("\n").splitlines()[:8]]
+            lines += [f"        {line}" for line in str(written.get("text") or "").strip().splitlines()[:8]]
     elif status.state in ("failed", "lost"):
         lines += [line.removeprefix("  ") for line in cause(status)]
     steps = run.checkpoint_steps()
@@ -254,5 +254,5 @@ def _end(run: RunDir, state: RunState) -> End:
         lines.append(f"resume  autotrain-wizard run --resume {shown_path(run.root)}   (from step {steps[-1]:,})" if steps
                      else "resume  there is no checkpoint to resume from")
     if status.state in ("failed", "lost"):
-        lines += [line.removeprefix("  ") for line in log_end(run, status)]
+        lines += [line.removeprefix("  ") for line in log_end(run, status, 4)]
     return End(words.where_words(status, state), tuple(lines), status.state in ("failed", "lost"))

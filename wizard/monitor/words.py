@@ -79,24 +79,20 @@ def activity(state: RunState, now_s: float) -> str:
 
 
 def trained_words(state: RunState) -> str:
-    """`2 ranks train over gloo with ddp in fp32`."""
+    """`2 ranks train in fp32`."""
     count = state.world_size or len(state.ranks)
     text = "1 rank trains" if count == 1 else f"{count:,} ranks train"
-    if state.backend and state.backend != "none":
-        text += f" over {state.backend}"
-    if state.strategy and state.strategy != "single":
-        text += f" with {state.strategy}"
     return f"{text} in {state.precision}" if state.precision else text
 
 
 def paused_words(state: RunState) -> str:
-    """`; evaluation took 7 s, checkpoints 4 s`: time that throughput leaves out."""
+    """` · paused 7 s for evaluation, 4 s for checkpoints`: time that throughput leaves out."""
     parts = []
     if state.evaluations:
-        parts.append(f"evaluation took {formatting.duration(state.evaluation_s)}")
+        parts.append(f"{formatting.duration(state.evaluation_s)} for evaluation")
     if state.checkpoints:
-        parts.append(f"checkpoints {'' if parts else 'took '}{formatting.duration(state.checkpoint_s)}")
-    return f"; {', '.join(parts)}" if parts else ""
+        parts.append(f"{formatting.duration(state.checkpoint_s)} for checkpoints")
+    return f" · paused {', '.join(parts)}" if parts else ""
 
 
 def findings(state: RunState) -> str | None:

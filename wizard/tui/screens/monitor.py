@@ -79,7 +79,7 @@ class MonitorScreen(WizardScreen):
         yield Curves(id="curves")
         yield Numbers(id="numbers")
         yield SplitBar(id="split")
-        yield Rule(classes="line")
+        yield Rule(classes="line", id="above-ranks")
         yield RankTable(id="ranks")
         yield Static("", id="more-ranks", markup=False)
         yield LogPane(id="log")

@@ -33,6 +33,7 @@ class ChoiceDialog(ModalScreen[str | None]):
         padding: 1 2; }
     ChoiceDialog Label { width: 100%; margin-bottom: 1; }
     ChoiceDialog OptionList { height: auto; border: none; padding: 0; background: transparent; }
+    ChoiceDialog OptionList:focus { border: none; }
     """
     BINDINGS = [Binding("escape", "stay", "stay", tooltip="Change nothing", id="choice.stay")]
 

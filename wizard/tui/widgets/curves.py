@@ -55,7 +55,8 @@ class Chart(Widget):
         low_x, high_x = min(curve.x[0] for curve in drawn), max(curve.x[-1] for curve in drawn)
         low_y = min(min(curve.y) for curve in drawn)
         high_y = max(max(curve.y) for curve in drawn)
-        low_y = min(0.0, low_y) if self._from_zero else low_y
+        if self._from_zero:
+            low_y, high_y = min(0.0, low_y), high_y * 1.1
         if high_y - low_y < 1e-12 * max(1.0, abs(high_y)):
             low_y, high_y = low_y - (abs(low_y) * 0.1 or 1.0), high_y + (abs(high_y) * 0.1 or 1.0)
         if high_x > low_x:

@@ -14,7 +14,8 @@ class EndPanel(VerticalScroll):
     """Hidden until the run has ended."""
 
     DEFAULT_CSS = """
-    EndPanel { height: auto; max-height: 14; border: round $success; padding: 0 1; display: none; }
+    EndPanel { height: auto; max-height: 14; border: round $success; padding: 0 1; display: none;
+        scrollbar-size-vertical: 1; }
     EndPanel.-shown { display: block; }
     EndPanel.-failed { border: round $error; }
     EndPanel > Static { width: 100%; }

@@ -85,14 +85,22 @@ class LogPane(Vertical):
             # the line end before each line but the first, so that no empty line takes the last row
             log.write(("\n" if log.line_count and self._written else "") + "\n".join(lines))
             self._written = True
+            self._to_end()
 
     def set_follow(self, follow: bool) -> None:
         self.follow = follow
         log = self.query_one("#log-lines", Log)
         log.auto_scroll = follow
-        if follow:
-            log.scroll_end(animate=False)
+        self._to_end()
         self._tell()
+
+    def on_resize(self) -> None:
+        self._to_end()
+
+    def _to_end(self) -> None:
+        """The layout may just be changing, so the end is looked for after it."""
+        if self.follow:
+            self.call_after_refresh(self.query_one("#log-lines", Log).scroll_end, animate=False)
 
     def _tell(self) -> None:
         words = "following" if self.follow else "held (f follows)"

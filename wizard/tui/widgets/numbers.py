@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
+from wizard.formatting import NA
 from wizard.monitor.view import MonitorView
 from wizard.tui.widgets.bars import spark
 
@@ -49,9 +50,11 @@ class Numbers(Widget):
 def _fill(groups: list[list[tuple[str, str]]], width: int) -> Content:
     """As many groups as fit, padded to `width`."""
     line = Content("")
-    for group in groups:
-        text = Content("").join(Content.styled(part, style or ("$text-muted" if index == 0 else "")) for index, (part, style)
-                                in enumerate(group))
+    for index, group in enumerate(groups):
+        if index > 1 and group[1][0] == NA:
+            continue
+        text = Content("").join(Content.styled(part, style or ("$text-muted" if part is group[0][0] else ""))
+                                for part, style in group)
         gap = Content("  ") if line.cell_length else Content("")
         if line.cell_length + gap.cell_length + text.cell_length > width:
             break
