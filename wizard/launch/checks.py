@@ -38,8 +38,9 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise PreflightError(f"{there}: the disk is full", "free some space, or choose another place: --runs DIR") from None
-        raise PreflightError(f"{there}: runs cannot be written here: {error.strerror or error}",
+            raise PreflightError(f"{folder}: the disk is full", "free some space, or choose another place: --runs DIR") from None
+        why = error.strerror or str(error)
+        raise PreflightError(f"{folder}: runs cannot be written here: {why if there == folder else f'{there}: {why}'}",
                              "choose another place: --runs DIR, or AUTOTRAIN_WIZARD_RUNS=DIR") from None
 
 

@@ -70,11 +70,11 @@ def link_packages(folder: Path) -> None:
     First on a child's path it leads to these two from any folder, from a checkout as from an installed wheel, and
     unlike the site-packages folder itself it can hide no module of the standard library. Raises OSError.
     """
-    import engine
+    import engine.contract
     import wizard
 
+    packages = {"engine": Path(engine.contract.__file__).resolve().parents[1], "wizard": Path(wizard.__file__).resolve().parent}
     folder.mkdir(mode=0o700, exist_ok=True)
-    for package in (engine, wizard):
-        link = folder / package.__name__
-        if not link.is_symlink():
-            link.symlink_to(Path(package.__file__).resolve().parent, target_is_directory=True)
+    for name, package in packages.items():
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(package, target_is_directory=True)
