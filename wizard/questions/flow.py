@@ -89,12 +89,10 @@ class Flow:
 
     def set(self, key: str, value: Any) -> None:
         """Answer `key`. A value equal to the default is no answer of one's own: it goes on following the default."""
-        self.drafts.pop(key, None)
-        if key in self._defaults and value == self._defaults[key].value:
-            self.answers.pop(key, None)
-        else:
+        self.clear(key)  # the advice keeps to what was answered, so the default is known only without it
+        if key not in self._defaults or value != self._defaults[key].value:
             self.answers[key] = value
-        self._settle()
+            self._settle()
 
     def choose(self, key: str, value: Any) -> None:
         """Answer a question of choices. Raises Invalid for what is impossible here."""

@@ -121,6 +121,6 @@ MAX_LENGTH = Question(
     title="How long may a sequence be, in tokens?",
     help="Longer rows are cut, shorter ones are packed together, so nothing is wasted on padding. Memory grows with it, and "
          "attention grows with its square. A token is about three quarters of an English word.",
-    default=_length_default, check=_length_check, parse=auto_or(whole(8, 10_000_000, "tokens")),
+    default=_length_default, check=_length_check, parse=auto_or(whole(8, unit="tokens")),
     show=lambda value: "auto" if value == "auto" else formatting.count(value), placeholder="1024",
 )

@@ -107,7 +107,7 @@ BATCH = Question(
     title="How many sequences make one step?",
     help="The batch over all ranks together. It is what the learning rate belongs to; how it is split into what fits into "
          "memory at once is worked out for you. Larger is steadier and hides communication, smaller learns in fewer tokens.",
-    default=_batch_default, check=_batch_check, note=_batch_note, parse=auto_or(whole(1, 1_000_000)), placeholder="16",
+    default=_batch_default, check=_batch_check, note=_batch_note, parse=auto_or(whole(1)), placeholder="16",
     preset=_batch_preset,
 )
 

@@ -102,9 +102,9 @@ class AnswerField(Vertical):
             self._shown = self._question.text(answer.value)
             self._put(self._shown)
 
-    def show_origin(self, answer: Answer) -> None:
-        """Say where the value comes from."""
-        word = _ORIGINS[answer.origin] if answer.value is not None else ""
+    def show_origin(self, answer: Answer, draft: bool = False) -> None:
+        """Say where the value comes from; nothing while what stands there is no value yet."""
+        word = _ORIGINS[answer.origin] if answer.value is not None and not draft else ""
         self.query_one("#origin", Static).update(word)
         self.query_one(ChoiceList).tag = word
 

@@ -84,7 +84,7 @@ class QuestionScreen(WizardScreen):
             return self.show_question()
         answer = flow.answer(question.key)
         field = self.query_one(AnswerField)
-        field.show_origin(answer)
+        field.show_origin(answer, draft=question.key in flow.drafts)
         field.follow(answer, flow.seen_from(question.key))
         context = flow.context  # with all answers, so that a note can speak of this one's consequences
         notes = [question.note(context)]
