@@ -146,7 +146,8 @@ def _as_asked(wanted: int, usable: list[Accelerator], inventory: HardwareInvento
         why = f"{count_of(seen, 'GPU')} stay unused" if seen else "this machine has no GPU"
         return Devices("cpu"), kept({"accelerator": "cpu", "count": 0, "indices": []}, why)
     whole = [device for device in usable if not device.mig] or usable
-    chosen = tuple(sorted(whole, key=_strength, reverse=True)[:wanted])
+    rank = _ranking(whole)
+    chosen = tuple(sorted(whole, key=rank, reverse=True)[:wanted])
     chosen = tuple(sorted(chosen, key=lambda device: device.index))
     kind = chosen[0].vendor if chosen else "nvidia"
     devices = Devices(kind, chosen, asked_for=wanted, subset=_must_be_named(chosen, inventory))
@@ -171,7 +172,8 @@ def _same_kind(whole: list[Accelerator], fits: Callable[[int], bool | None], fin
         size = f" with {gib(memory)} GiB" + (" each" if len(whole) > 1 else "") if memory else ""
         return whole, f"{len(whole)} x {short_name(whole[0])}{size}", None
     groups = [[device for device in whole if device.name == name] for name in names]
-    best = max(groups, key=lambda group: (_strength(group[0]), len(group)))
+    rank = _ranking(whole)
+    best = max(groups, key=lambda group: (rank(group[0]), len(group)))
     slower = [device for device in whole if device not in best]
     findings.append(finding(
         "mixed-gpus", "certain", "different GPUs: every step waits for the slowest", "inventory",
@@ -196,8 +198,15 @@ def _faster_alone(best: list[Accelerator], everyone: list[Accelerator]) -> bool:
     return len(best) * mine >= min(speeds) * len(everyone)
 
 
-def _strength(device: Accelerator) -> tuple:
-    return (peak_flops_per_s(device.name, "fp16") or 0, device.capability or (0, 0), device.memory_bytes or 0)
+def _ranking(devices: list[Accelerator]) -> Callable[[Accelerator], tuple]:
+    """A sort key for strength: the makers' peaks where all are known, else the generation; then memory."""
+    all_known = all(peak_flops_per_s(device.name, "fp16") for device in devices)
+
+    def key(device: Accelerator) -> tuple:
+        first = (peak_flops_per_s(device.name, "fp16"),) if all_known else device.capability or (0, 0)
+        return (first, device.memory_bytes or 0)
+
+    return key
 
 
 def _one_slice(usable: list[Accelerator], findings: list[Finding]) -> tuple[Devices, Decision]:

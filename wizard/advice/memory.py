@@ -20,6 +20,7 @@ from wizard.hardware.inventory import HardwareInventory
 from wizard.questions.needs import TrainingNeeds
 
 LOW, HIGH = 0.85, 1.25
+MARGIN = 1.1
 _BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0}
 #: Bytes a parameter of the frozen base takes: 4 bits plus double-quantized block scales; 8 bits plus scales.
 _QUANTIZED = {"int4": 0.52, "int8": 1.03}
@@ -53,6 +54,11 @@ class Estimate:
         return sum(self.terms.values())
 
 
+def holds(need: Estimate | None, budget: float | None) -> bool | None:
+    """Whether a budget is enough, with a tenth to spare for what tables do not know; None where either is unknown."""
+    return None if need is None or budget is None else need.total * MARGIN <= budget
+
+
 def budget_bytes(devices: Devices, inventory: HardwareInventory, processes: int) -> float | None:
     """What each rank may use, or None where the machine's memory is not known."""
     if devices.kind == "cpu":
@@ -83,7 +89,7 @@ def estimate(model: ModelFacts, needs: TrainingNeeds, setting: Setting, kind: st
         weights = base + trained * 4.0
     else:
         trained, weights = parameters, parameters * 4.0
-        if width < 4:
+        if width < 4 and shards == 1:
             weights += parameters * width
     per_token = _layer_elements(shape) * width
     tokens = setting.micro_batch * setting.max_length
@@ -94,7 +100,7 @@ def estimate(model: ModelFacts, needs: TrainingNeeds, setting: Setting, kind: st
     logits = tokens * shape.vocab * (12.0 if width == 4 else 16.0)
     terms = {"weights": weights / shards, "gradients": trained * 4.0 / shards, "optimizer": trained * optimizer / shards,
              "activations": activations, "logits": logits, "overhead": _OVERHEAD.get(kind, _OVERHEAD_GPU)}
-    if shards > 1:  # one block is gathered whole while the next is on its way
+    if shards > 1:  # the 16-bit copy exists only of what is gathered: one block whole, and the next on its way
         terms["gathered"] = 2 * (parameters / shape.layers) * (width + 4.0)
     return Estimate(terms)
 
@@ -124,6 +130,8 @@ def decide_memory(model: ModelFacts | None, needs: TrainingNeeds, setting: Setti
     reason += ", mostly " + " and ".join(f"{name} ({gib(size)})" for size, name in largest)
     if fits is False:
         reason = f"too much: {reason}"
+    elif holds(need, budget) is False:
+        reason = f"tight: {reason}"
     value = {"per_device_bytes": two_figures(need.total), "range_bytes": [two_figures(low), two_figures(high)],
              "budget_bytes": round(budget) if budget else None, "fits": fits,
              "terms_bytes": {name: two_figures(size) for name, size in need.terms.items()}}

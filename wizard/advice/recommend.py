@@ -12,7 +12,7 @@ from wizard.advice.batch import batch_findings, decide_batch
 from wizard.advice.concerns import choice_findings, machine_findings
 from wizard.advice.devices import Devices, decide_devices
 from wizard.advice.environment import decide_env
-from wizard.advice.memory import SHARE_GPU, Setting, budget_bytes, decide_memory, estimate
+from wizard.advice.memory import SHARE_GPU, Setting, budget_bytes, decide_memory, estimate, holds
 from wizard.advice.network import decide_bucket, decide_network
 from wizard.advice.optimizer import decide_learning_rate
 from wizard.advice.precision import decide_precision
@@ -56,8 +56,7 @@ def recommend(inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFa
 
     def fits_alone(memory_bytes: int) -> bool | None:
         setting = Setting("single", True, 1, 512, "bf16", 1)
-        need = estimate(model, needs, setting, "nvidia") if model else None
-        return None if need is None or not memory_bytes else need.total <= memory_bytes * SHARE_GPU
+        return holds(estimate(model, needs, setting, "nvidia") if model else None, memory_bytes * SHARE_GPU or None)
 
     devices, device_choice, findings = decide_devices(inventory, needs, fits_alone)
     processes = decide_processes(devices, inventory, needs)
@@ -136,7 +135,14 @@ def _device_bytes(devices: Devices, inventory: HardwareInventory, processes: int
 
 
 def _by_weight(findings: list[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda item: ("certain", "likely", "possible").index(item.confidence))
+    """Surest first; the same said of several devices is said once, with all the evidence."""
+    merged: dict[tuple[str, str], Finding] = {}
+    for item in findings:
+        key = (item.category, item.summary)
+        if key in merged:
+            item = merged[key].model_copy(update={"evidence": merged[key].evidence + item.evidence})
+        merged[key] = item
+    return sorted(merged.values(), key=lambda item: ("certain", "likely", "possible").index(item.confidence))
 
 
 def _unknown(inventory: HardwareInventory, model: ModelFacts | None, data: DataFacts | None) -> list[str]:

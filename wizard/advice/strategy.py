@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.contract.findings import Decision, Finding
 from wizard.advice.batch import plan_batch
 from wizard.advice.devices import Devices
-from wizard.advice.memory import Setting, estimate
+from wizard.advice.memory import Setting, estimate, holds
 from wizard.advice.reasons import asked, count_of, finding, gib, kept, other
 from wizard.facts.data import DataFacts
 from wizard.facts.model import ModelFacts
@@ -20,7 +20,7 @@ _WORTHWHILE_TOKENS = 2048
 
 @dataclass(frozen=True)
 class Plan:
-    """One complete way to run. `fits` is None where memory or the model's size is not known."""
+    """One complete way to run. `fits` (and `safe`: with a tenth to spare) is None where memory or model are unknown."""
 
     strategy: str
     gradient_checkpointing: bool
@@ -28,6 +28,7 @@ class Plan:
     batch_reason: str
     setting: Setting
     fits: bool | None
+    safe: bool | None
     need: float | None
 
 
@@ -43,20 +44,20 @@ def choose_plan(devices: Devices, needs: TrainingNeeds, model: ModelFacts | None
         def setting(micro: int) -> Setting:
             return Setting(strategy, recompute, micro, max_length, precision, world)
 
-        def fits(micro: int) -> bool | None:
-            need = estimate(model, needs, setting(micro), devices.kind) if model else None
-            return None if need is None or budget is None else need.total <= budget
+        def safe(micro: int) -> bool | None:
+            return holds(estimate(model, needs, setting(micro), devices.kind) if model else None, budget)
 
-        batch, reason = plan_batch(needs, world, cpu, max_length, data, packing, fits)
+        batch, reason = plan_batch(needs, world, cpu, max_length, data, packing, safe)
         chosen = setting(batch[1])
         need = estimate(model, needs, chosen, devices.kind) if model else None
-        return Plan(strategy, recompute, batch, reason, chosen, fits(batch[1]), need.total if need else None)
+        fits = None if need is None or budget is None else need.total <= budget
+        return Plan(strategy, recompute, batch, reason, chosen, fits, safe(batch[1]), need.total if need else None)
 
     plans = [make(strategy, recompute) for strategy in _strategies(needs, world, cpu) for recompute in _recompute(needs)]
     if all(plan.fits is None for plan in plans):
         return plans[0]
-    return _first(plans, lambda plan: plan.fits and _busy(plan, cpu)) or _first(plans, lambda plan: plan.fits) or \
-        min(plans, key=lambda plan: plan.need or 0)
+    return (_first(plans, lambda plan: plan.safe and _busy(plan, cpu)) or _first(plans, lambda plan: plan.safe)
+            or min(plans, key=lambda plan: plan.need or 0))
 
 
 def _strategies(needs: TrainingNeeds, world: int, cpu: bool) -> list[str]:
@@ -64,8 +65,9 @@ def _strategies(needs: TrainingNeeds, world: int, cpu: bool) -> list[str]:
         return [needs.strategy]
     if world == 1:
         return ["single"]
-    # accelerate turns FSDP on a CPU into DDP without a word; and shards of quantized bases do not gather
-    return ["ddp"] if cpu or needs.quantization else ["ddp", "fsdp"]
+    # accelerate turns FSDP on a CPU into DDP without a word; and a frozen 16-bit or quantized base does not shard
+    # together with fp32 adapters, for which int4 is the better way to make room
+    return ["ddp"] if cpu or needs.adapter or needs.quantization else ["ddp", "fsdp"]
 
 
 def _recompute(needs: TrainingNeeds) -> list[bool]:
@@ -93,7 +95,7 @@ def decide_strategy(plan: Plan, devices: Devices, needs: TrainingNeeds, world: i
         size = f"a whole copy needs {gib(whole)} of {gib(device_bytes)} GiB" if whole and device_bytes else "a whole copy does not fit"
         return Decision(value="fsdp", confidence="fair", reason=f"{size}, so weights, gradients and optimizer are sharded over {count_of(world, 'GPU')}"
                         + (f": {room}" if room and plan.fits else ""),
-                        alternative=other("ddp", "an adapter or int4 makes a whole copy fit: less to communicate"))
+                        alternative=other("ddp", "an adapter, on an int4 base if need be, makes a whole copy fit: far less to communicate"))
     if plan.fits is None:
         return Decision(value="ddp", confidence="low", reason="every rank holds the whole model; whether it fits is not known yet",
                         alternative=other("fsdp", "a whole copy does not fit on one GPU") if devices.kind != "cpu" else None)
@@ -114,7 +116,7 @@ def decide_gradient_checkpointing(plan: Plan, needs: TrainingNeeds) -> Decision:
 
 
 def memory_findings(plan: Plan, devices: Devices, needs: TrainingNeeds, budget: float | None) -> list[Finding]:
-    if plan.fits is not False or plan.need is None or budget is None:
+    if plan.safe is not False or plan.need is None or budget is None:
         return []
     cpu = devices.kind == "cpu"
     fix, patch = [], None
@@ -131,8 +133,8 @@ def memory_findings(plan: Plan, devices: Devices, needs: TrainingNeeds, budget: 
     if plan.setting.max_length > 256:
         fix.append(f"shorter sequences (data.max_length below {plan.setting.max_length})")
     fix.append("a smaller model, or " + ("more memory" if cpu else "more or larger GPUs"))
-    return [finding("host-oom-sigkill" if cpu else "cuda-oom-ddp-replica", "likely",
-                    f"needs about {gib(plan.need)} GiB on each {_thing(devices)}, which may use {gib(budget)}",
+    return [finding("host-oom-sigkill" if cpu or devices.kind == "apple" else "cuda-oom-ddp-replica", "possible" if plan.fits else "likely",
+                    f"needs about {gib(plan.need)} GiB on each {_thing(devices)}, which may use {gib(budget)}" + (": tight" if plan.fits else ""),
                     "memory estimate", f"{plan.strategy}, micro-batch {plan.batch[1]}, {plan.setting.max_length} tokens, {plan.setting.precision}", fix, patch)]
 
 

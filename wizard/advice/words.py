@@ -12,6 +12,10 @@ from wizard.advice.reasons import gib
 TITLES = {"devices": "devices", "backend": "backend", "strategy": "strategy", "processes": "processes", "precision": "precision", "batch": "batch",
           "memory": "memory", "max_length": "length", "packing": "packing", "gradient_checkpointing": "recompute", "learning_rate": "rate",
           "threads": "threads", "network": "network", "bucket": "bucket", "env": "environment"}
+#: How `reasons.kept` begins.
+_SET = "as you set it; "
+#: Columns left beside `because ` and a margin on a screen of 80.
+_LINE = 70
 _STRATEGIES = {"ddp": "DDP", "fsdp": "FSDP", "deepspeed": "DeepSpeed", "single": "single"}
 
 
@@ -62,14 +66,25 @@ def summary_lines(decisions: dict[str, Decision], num_nodes: int) -> tuple[str, 
 
 
 def _because(decisions: dict[str, Decision]) -> str:
-    """The reason that carries most: what is short first, then the backend's, unless the person chose it."""
+    """The reason that carries most: what is short first, then what was decided rather than set."""
     memory = decisions["memory"]
     if memory.value and memory.value["fits"] is False:
-        return memory.reason
-    for name in ("backend", "processes", "strategy", "devices"):
-        if not decisions[name].reason.startswith("as you set it"):
-            return decisions[name].reason
-    return "that is how you set it; " + decisions["processes"].reason.removeprefix("as you set it; ")
+        return _short(memory.reason)
+    order = ("backend", "processes", "strategy", "devices")
+    if decisions["backend"].value == "none":  # that one process has no backend says nothing new
+        order = ("strategy", "devices") if decisions["devices"].value["count"] else ("processes", "devices")
+    for name in order:
+        if not decisions[name].reason.startswith(_SET):
+            return _short(decisions[name].reason)
+    return _short("that is how you set it; " + decisions["processes"].reason.removeprefix(_SET))
+
+
+def _short(reason: str) -> str:
+    """`reason` for one line of 80 columns, cut where a clause ends, else between words."""
+    if len(reason) <= _LINE:
+        return reason
+    cut = max(reason.rfind(mark, 20, _LINE) for mark in ("; ", ": ", ", ", " ("))
+    return reason[:cut] if cut > 0 else reason[: reason.rfind(" ", 0, _LINE)] + " …"
 
 
 def shareable(decisions: dict[str, Decision]) -> list[dict[str, Any]]:

@@ -27,12 +27,13 @@ def run(args: argparse.Namespace) -> int:
     from wizard.errors import UsageError
     from wizard.hardware.inventory import load_inventory
     from wizard.hardware.probe import read_inventory
+    from wizard.launch.overrides import parse_settings
 
     try:
         inventory = load_inventory(args.inventory) if args.inventory else read_inventory()
     except ValueError as error:
         raise UsageError(str(error), "`autotrain-wizard probe --json > FILE` writes an inventory") from None
-    needs, model, data = _wishes(args.preset, _overrides(args.overrides))
+    needs, model, data = _wishes(args.preset, parse_settings(args.overrides), elsewhere=args.inventory is not None)
     recommendation = recommend(inventory, needs, model, data)
     if args.json:
         print(json.dumps(recommendation.public(), indent=2, ensure_ascii=False))
@@ -41,45 +42,56 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _wishes(preset_ref: str | None, overrides: dict[str, Any]):
-    """(needs, model facts, data facts); the latter are None where no preset names a model or data."""
+def _wishes(preset_ref: str | None, settings: dict[str, Any], elsewhere: bool):
+    """(needs, model facts, data facts); facts are None where no model or data is named.
+
+    `elsewhere`: the plan is for another machine, so what is not on this one may well be there.
+    """
     from engine.contract.load import load_preset
-    from wizard.facts.data import read_data_facts
-    from wizard.facts.model import read_model_facts
+    from wizard.facts.data import DataFacts, read_data_facts
+    from wizard.facts.model import ModelFacts, read_model_facts
+    from wizard.presets.find import find_preset
     from wizard.questions.needs import TrainingNeeds
 
     if preset_ref is None:
-        base = Path.cwd()
-        needs = TrainingNeeds.from_answers({"task": "llm-sft", **overrides})
-        model = overrides.get("model.path"), overrides.get("model.from_config")
-        train = overrides.get("data.train")
+        base, needs = Path.cwd(), TrainingNeeds.from_preset(_assumed(settings))
+        path, config, train = (settings.get(key) for key in ("model.path", "model.from_config", "data.train"))
     else:
-        from wizard.presets.find import find_preset
+        found = find_preset(preset_ref)
+        preset, base = load_preset(found.path, settings), found.base
+        needs, path, config, train = TrainingNeeds.from_preset(preset), preset.model.path, preset.model.from_config, preset.data.train
+    model = _or_unknown(elsewhere, lambda: read_model_facts(path, config, base),
+                        lambda why: ModelFacts(source=str(path or config), found=False, unknown={"model": why})) if path or config else None
+    data = _or_unknown(elsewhere, lambda: read_data_facts(train, base),
+                       lambda why: DataFacts(source=train, found=False, unknown={"data": why})) if train else None
+    return needs, model, data
 
-        path, base = find_preset(preset_ref)
-        preset = load_preset(path, overrides)
-        needs, model, train = TrainingNeeds.from_preset(preset), (preset.model.path, preset.model.from_config), preset.data.train
-    facts = read_model_facts(*model, base) if any(model) else None
-    return needs, facts, read_data_facts(train, base) if train else None
+
+def _assumed(settings: dict[str, Any]):
+    """The settings as a preset, checked like one; what it must have and nobody named is filled in and not read."""
+    from engine.contract.load import preset_from_data
+
+    data: dict[str, Any] = {"version": 1, "name": "plan", "task": "llm-sft", "data": {"train": "builtin:python-docs"}}
+    if settings.get("model.from_config") is None:
+        data["model"] = {"path": "any/model"}
+    return preset_from_data(data, overrides=settings)
 
 
-def _overrides(texts: list[str]) -> dict[str, Any]:
-    from engine.contract.yaml_text import parse_scalar
-    from wizard.errors import UsageError
+def _or_unknown(elsewhere: bool, read, unknown):
+    from wizard.errors import InvalidError
 
-    values = {}
-    for text in texts:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise UsageError(f"--set {text}: expected KEY=VALUE", "for example --set distributed.num_gpus_per_node=2")
-        values[key.strip()] = parse_scalar(value)
-    return values
+    try:
+        return read()
+    except InvalidError as error:
+        if not elsewhere:
+            raise
+        return unknown(error.message)
 
 
 def _text(recommendation: Recommendation) -> str:
     from wizard.advice.words import TITLES, value_text
 
-    lines = [f"{'':<13}{'':<22}{'why':<52}sure"]
+    lines = [f"{'':<35}{'why':<64}sure"]
     for name, title in TITLES.items():
         decision = recommendation.decisions[name]
         reason = textwrap.wrap(decision.reason, 62) or [""]
