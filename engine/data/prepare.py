@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from engine.contract.preset import Preset
 from engine.data import packing
@@ -29,7 +31,7 @@ from engine.data.tokenizer import (
     needs_training,
     train_tokenizer,
 )
-from engine.errors import DataError, DiskError, ModelError
+from engine.errors import DataError, DiskError
 
 Report = Callable[[str, float | None], None]
 #: Seconds between two reports of progress.
@@ -47,8 +49,10 @@ def prepare_llm_data(preset: Preset, folder: Path, progress: Report) -> None:
     """
     if not isinstance(preset.data.max_length, int):
         raise DataError("data.max_length is still auto: the preset must be resolved first.")
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
+    prefix = f".{folder.name}.{platform.node()}."
+    temporary = folder.with_name(f"{prefix}{os.getpid()}")
     try:
+        _remove_left_over(folder.parent, prefix)
         temporary.mkdir(parents=True)
         (temporary / "work").mkdir()
         _Preparation(preset, temporary, _throttled(progress)).run()
@@ -60,6 +64,14 @@ def prepare_llm_data(preset: Preset, folder: Path, progress: Report) -> None:
         raise DiskError(f"the prepared data cannot be written to {folder}: {error.strerror or error}.") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_left_over(folder: Path, prefix: str) -> None:
+    """Remove what a process of this machine that was killed left unfinished; it may be large."""
+    for path in folder.glob(f"{prefix}*"):
+        pid = path.name.removeprefix(prefix)
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 class _Preparation:
@@ -74,11 +86,10 @@ class _Preparation:
         source = open_source(data.train or "", "train", data.subset)
         valid_source = open_source(data.valid, "valid", data.subset) if isinstance(data.valid, str) else None
         tokenizer, done = self._tokenizer(source)
-        tokenizer.save_pretrained(self.folder / "tokenizer")
+        self._save(tokenizer)
         collector = Collector(self.preset, tokenizer, self.rejects, self.max_length)
         train = self._collect(collector, source, "train", done, 0.85 if valid_source else 0.9)
         valid = self._collect(collector, valid_source, "valid", 0.85, 0.9) if valid_source else None
-        self._check_vocabulary(train, valid)
         held = np.zeros(len(train.lengths), dtype=bool)
         if isinstance(data.valid, float):
             held = self._held_out(train, data.valid)
@@ -108,6 +119,14 @@ class _Preparation:
             _fail_empty(source, "train", 0, rejects.count, rejects)
         return train_tokenizer(self.preset, self._read_out(itertools.chain([first], texts))), 0.35
 
+    def _save(self, tokenizer: Any) -> None:
+        try:
+            tokenizer.save_pretrained(self.folder / "tokenizer")
+        except OSError:
+            raise
+        except Exception as error:  # the tokenizers library has one kind of error for everything
+            raise DiskError(f"the tokenizer cannot be saved: {' '.join(str(error).split())}") from None
+
     def _read_out(self, texts: Iterator[str]) -> Iterator[str]:
         """The texts, up to as many as matter; learning from them starts when the last one is out."""
         left = TRAINING_CHARACTERS
@@ -120,6 +139,7 @@ class _Preparation:
 
     def _collect(self, collector: Collector, source: Source, split: str, low: float, high: float) -> Documents:
         rejected = self.rejects.count
+        self.report(f"opening {source.name}", low)
         work = self.folder / "work" / split
         work.mkdir()
         documents = collector.collect(source, work, lambda share: self.report(
@@ -128,13 +148,6 @@ class _Preparation:
         if not len(documents.lengths):
             _fail_empty(source, split, documents.empty_rows, self.rejects.count - rejected, self.rejects)
         return documents
-
-    def _check_vocabulary(self, *all_documents: Documents | None) -> None:
-        vocab_size = config_value(self.preset, "vocab_size")
-        largest = max(int(documents.tokens.max()) for documents in all_documents if documents is not None)
-        if vocab_size is not None and largest >= vocab_size:
-            raise ModelError(f"the tokenizer writes token {largest:,}, but the model has a vocabulary of {vocab_size:,}: "
-                             "tokenizer and model do not belong together. Check model.tokenizer.")
 
     def _held_out(self, train: Documents, share: float) -> np.ndarray:
         """Which documents belong to held-out rows; rows are chosen before anything is cut or packed."""

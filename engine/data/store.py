@@ -111,24 +111,25 @@ def write_sequences(folder: Path, tokens: np.ndarray, labels: np.ndarray, layout
     """
     folder.mkdir()
     total = int(layout.edges[-1])
-    outputs = [np.lib.format.open_memmap(folder / name, mode="w+", dtype=np.int32, shape=(total,))
-               for name in ("tokens.npy", "labels.npy")]
     ends = np.cumsum(layout.lengths)
     begins = ends - layout.lengths
     counts = np.zeros(total + 1, dtype=np.int64)
-    first = 0
-    while first < len(ends):
-        last = max(first + 1, int(np.searchsorted(ends, begins[first] + _CHUNK, side="right")))
-        low, high = int(begins[first]), int(ends[last - 1])
-        source = np.repeat(layout.starts[first:last] - begins[first:last], layout.lengths[first:last])
-        source += np.arange(low, high)
-        outputs[0][low:high] = tokens[source]
-        outputs[1][low:high] = found = labels[source]
-        np.cumsum(found != NO_TARGET, out=counts[low + 1: high + 1])
-        counts[low + 1: high + 1] += counts[low]
-        first = last
-    for output in outputs:
-        output.flush()
+    # written, not memory-mapped: on a full disk a write fails, where a mapped page would kill the process
+    with open(folder / "tokens.npy", "wb") as tokens_file, open(folder / "labels.npy", "wb") as labels_file:
+        for file in (tokens_file, labels_file):
+            np.lib.format.write_array_header_1_0(file, {"descr": "<i4", "fortran_order": False, "shape": (total,)})
+        first = 0
+        while first < len(ends):
+            last = max(first + 1, int(np.searchsorted(ends, begins[first] + _CHUNK, side="right")))
+            low, high = int(begins[first]), int(ends[last - 1])
+            source = np.repeat(layout.starts[first:last] - begins[first:last], layout.lengths[first:last])
+            source += np.arange(low, high)
+            found = labels[source]
+            tokens_file.write(tokens[source].tobytes())
+            labels_file.write(found.tobytes())
+            np.cumsum(found != NO_TARGET, out=counts[low + 1: high + 1])
+            counts[low + 1: high + 1] += counts[low]
+            first = last
     targets = np.diff(counts[layout.edges])
     np.save(folder / "sequences.npy", layout.edges)
     np.save(folder / "documents.npy", begins)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -206,14 +206,6 @@ def test_models_without_a_tokenizer_that_fits(tmp_path, rows, model, problem):
 def test_a_tokenizer_too_large_for_the_model(tmp_path, rows, smollm2):
     with pytest.raises(ModelError, match="has 49,152 tokens, but model.from_config has vocab_size 400"):
         prepared(tmp_path / "out", rows, model={"from_config": dict(TINY), "tokenizer": str(smollm2)})
-    folder = tmp_path / "model"
-    own = json.dumps({**TINY, "vocab_size": 100})
-    folder.mkdir()
-    for path in smollm2.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "config.json").write_text(own)
-    with pytest.raises(ModelError, match="tokenizer and model do not belong together"):
-        prepared(tmp_path / "out", rows, model={"path": str(folder)})
 
 
 def test_auto_packing(tmp_path):
@@ -243,7 +235,7 @@ def test_progress_rises_to_one_and_names_what_is_done(tmp_path, rows):
     prepare_llm_data(preset(rows, valid=0.1), tmp_path / "out", lambda *report: seen.append(report))
     shares = [share for _, share in seen]
     assert shares == sorted(shares) and shares[-1] == 1.0
-    activities = [what for what in dict.fromkeys(what for what, _ in seen) if not what.startswith("reading")]
+    activities = [what for what in dict.fromkeys(what for what, _ in seen) if not what.startswith(("reading", "opening"))]
     assert activities == ["training the tokenizer", "tokenizing rows", "arranging sequences", "data ready"]
 
 
@@ -251,6 +243,34 @@ def test_a_folder_that_cannot_be_written(tmp_path, rows):
     (tmp_path / "file").write_text("")
     with pytest.raises(DiskError, match="cannot be written"):
         prepared(tmp_path / "file" / "out", rows)
+
+
+@pytest.mark.parametrize(("limit", "problem"), [(100_000, "written to .*out: File too large"),
+                                                (1_000, "tokenizer cannot be saved|written to .*out: File too large")])
+def test_a_full_disk(tmp_path, limit, problem):
+    path = write_jsonl(tmp_path / "d.jsonl", sentences(4000))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))  # the tokenizer fits in the first, the tokens in none
+    try:
+        with pytest.raises(DiskError, match=problem):
+            prepared(tmp_path / "out", path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(tmp_path) == ["d.jsonl"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path, rows):
+    import platform
+    import subprocess
+    import sys
+
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left, living = (tmp_path / f".out.{platform.node()}.{pid}" for pid in (dead.pid, os.getppid()))
+    left.mkdir()
+    living.mkdir()
+    prepared(tmp_path / "out", rows)
+    assert not left.exists() and living.exists()
 
 
 def test_opening_what_is_not_there(tmp_path):
