@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import importlib.util
 import os
 import sys
+from pathlib import Path
 
 from wizard.errors import ExitCode, WizardError
 
@@ -28,6 +30,7 @@ exit codes: 0 finished, or what was asked was done · 1 internal error · 2 usag
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. Never raises for what a person can mend."""
     words = list(sys.argv[1:] if argv is None else argv)
+    own_engine()
     try:
         parser = build_parser()
         args = parser.parse_args(words)
@@ -68,6 +71,18 @@ def build_parser() -> argparse.ArgumentParser:
         child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         module.arguments(child)
     return parser
+
+
+def own_engine() -> None:
+    """Make `import engine` mean the package beside this one.
+
+    An empty entry of PYTHONPATH (`:/some/folder`) means the current folder, where a person's own `engine.py` may lie.
+    """
+    package = Path(__file__).resolve().parents[1] / "engine"
+    if "engine" not in sys.modules and (package / "__init__.py").is_file():
+        spec = importlib.util.spec_from_file_location("engine", package / "__init__.py", submodule_search_locations=[str(package)])
+        sys.modules["engine"] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
 
 
 class _Version(argparse.Action):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 HELP = "train what a preset says, or resume a run"
@@ -25,24 +26,34 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 finished (or dry run, or detached and the first step seen); otherwise the outcome's code."""
-    from wizard.errors import UsageError
+    from wizard.errors import ExitCode, UsageError
 
     if args.preset is None and not args.resume:
         raise UsageError("run: no preset", "autotrain-wizard run PRESET; the presets there are: autotrain-wizard presets list")
     if args.dry_run:
         return _dry_run(args)
-    started = _start(args)
-    if args.detach:
-        return _detach(started)
-    if args.json or args.plain or not _full_screen():
-        from wizard.launch.foreground import follow_to_end, say
+    start = _starter(args)
+    from wizard.launch.foreground import HungUp, StopSignals, follow_to_end, say
+    from wizard.launch.left_behind import ender
 
-        say(f"run {started.root}")
-        return follow_to_end(started, args.json, history=args.resume is None)
-    return _monitor(started, args.close)
+    try:
+        with StopSignals().listening() as signals:
+            started = start()
+            signals.attach(started)
+            if warning := ender(os.environ):
+                say(f"note: {warning}")
+            if args.detach:
+                return _detach(started, signals)
+            if args.json or args.plain or not _full_screen():
+                say(f"run {started.root}")
+                return follow_to_end(started, signals, args.json, history=args.resume is None)
+            return _monitor(started, signals, args.close)
+    except HungUp:
+        return ExitCode.HANGUP
 
 
-def _start(args: argparse.Namespace):
+def _starter(args: argparse.Namespace):
+    """All checks done, a function that starts the run: from there on a signal must find the run to stop."""
     from pathlib import Path
 
     from wizard.launch.overrides import parse_settings
@@ -51,8 +62,10 @@ def _start(args: argparse.Namespace):
 
     settings = parse_settings(args.set)
     if args.resume is not None:
-        return resume_run(_run_to_resume(args), settings, args.node_rank)
-    return start_run(prepare(args.preset, settings), Path(args.runs) if args.runs else None, args.node_rank)
+        run = _run_to_resume(args)
+        return lambda: resume_run(run, settings, args.node_rank)
+    prepared = prepare(args.preset, settings)
+    return lambda: start_run(prepared, Path(args.runs) if args.runs else None, args.node_rank)
 
 
 def _run_to_resume(args: argparse.Namespace):
@@ -111,33 +124,32 @@ def _dry_run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _detach(started) -> int:
+def _detach(started, signals) -> int:
     from wizard.launch.foreground import say, wait_for_first_step
 
-    code = wait_for_first_step(started)
+    code = wait_for_first_step(started, signals)
     print(started.root)
     if code == 0:
         say(f"the run goes on\n  watch   autotrain-wizard watch {started.root}\n  stop    autotrain-wizard stop {started.root}")
     return code
 
 
-def _monitor(started, close: bool) -> int:
+def _monitor(started, signals, close: bool) -> int:
     from engine.contract.run_dir import ENDED
     from wizard.launch.liveness import current_status
     from wizard.monitor import outcome
     from wizard.tui.app import run_monitor
 
+    signals.quiet = True  # a line on stderr would be drawn over the screen
     code = run_monitor(started, close_when_done=close)
     status = current_status(started)
     if status is None:
         return code
     print(outcome.summary(started, status))
-    return outcome.exit_code(status) if status.state in ENDED else code
+    return signals.code(status) if status.state in ENDED else code
 
 
 def _full_screen() -> bool:
     """Textual reads keys from stdin and draws on stderr; someone who redirects stdout wants lines there."""
-    import os
-
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") not in (None, "", "dumb")

@@ -29,13 +29,16 @@ class HungUp(BaseException):
 class StopSignals:
     """Ctrl-C or SIGTERM asks the run to stop with a checkpoint, a second one at once, hang-up leaves it alone.
 
-    The first signal decides the exit code (130 or 143) of a run that then is stopped.
+    The first signal decides the exit code (130 or 143) of a run that then is stopped. It listens before there is a
+    run, so that none can be started and then left alone by a signal in between; `attach` carries out what came.
     """
 
-    def __init__(self, run: RunDir):
+    def __init__(self, run: RunDir | None = None):
         self.run = run
         self.first: int | None = None
+        self.quiet = False
         self._count = 0
+        self._hung_up = False
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[StopSignals]:
@@ -49,19 +52,35 @@ class StopSignals:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def attach(self, run: RunDir) -> None:
+        """The run that was just started. Raises HungUp when the terminal has gone meanwhile."""
+        self.run = run
+        if self.first is not None:
+            self._request(self.first)
+        if self._hung_up:
+            raise HungUp
+
     def _stop(self, number: int, _frame: object) -> None:
         self._count += 1
         self.first = self.first or number
+        if self.run is not None:
+            self._request(number)
+
+    def _request(self, number: int) -> None:
         again = "Ctrl-C again" if number == signal.SIGINT else "SIGTERM again"
         if self._count == 1:
-            say(f"stopping with a checkpoint at the end of this step; {again} stops at once")
+            self._say(f"stopping with a checkpoint at the end of this step; {again} stops at once")
         elif self._count == 2:
-            say("stopping at once, without a checkpoint")
+            self._say("stopping at once, without a checkpoint")
         try:
             self.run.request_stop(checkpoint=self._count == 1)
         except OSError as error:
-            say(f"the stop request cannot be written ({error.strerror}); telling the supervisor itself")
+            self._say(f"the stop request cannot be written ({error.strerror}); telling the supervisor itself")
             self._tell_supervisor()
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            say(text)
 
     def _tell_supervisor(self) -> None:
         from wizard.launch import processes
@@ -73,7 +92,9 @@ class StopSignals:
                 processes.send([found], signal.SIGTERM)
 
     def _hang_up(self, *_: object) -> None:
-        raise HungUp
+        self._hung_up = True
+        if self.run is not None:
+            raise HungUp
 
     def code(self, status: Status) -> ExitCode:
         if status.state == "stopped" and self.first is not None:
@@ -109,39 +130,31 @@ class PatientOutput:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def follow_to_end(run: RunDir, as_json: bool, history: bool = True) -> int:
-    """Print the run until it ends; the exit code says how."""
+def follow_to_end(run: RunDir, signals: StopSignals, as_json: bool, history: bool = True) -> ExitCode:
+    """Print the run until it ends; the exit code says how. Raises HungUp; `signals` is listening."""
     out: Any = PatientOutput(sys.stdout)
-    with StopSignals(run).listening() as signals:
-        try:
-            if as_json:
-                status = follow_json(run, out)
-            else:
-                status = follow_plain(run, out, history=history)
-                out.write(outcome.summary(run, status) + "\n")
-            out.flush()
-        except HungUp:
-            return ExitCode.HANGUP
+    if as_json:
+        status = follow_json(run, out)
+    else:
+        status = follow_plain(run, out, history=history)
+        out.write(outcome.summary(run, status) + "\n")
+    out.flush()
     return signals.code(status)
 
 
-def wait_for_first_step(run: RunDir) -> int:
-    """0 once this attempt has made a step (or has finished); the outcome's code and its words if it ends before."""
+def wait_for_first_step(run: RunDir, signals: StopSignals) -> ExitCode:
+    """OK once this attempt has made a step (or has finished); the outcome's code and its words if it ends before."""
     attempt = run.latest_attempt()
     tails: dict[int, LineTail] = {}
-    with StopSignals(run).listening() as signals:
-        try:
-            while True:
-                status = current_status(run)
-                if _step_seen(run, attempt, tails):
-                    return ExitCode.OK
-                if status is not None and status.state in ENDED:
-                    if status.state != "finished":
-                        say(outcome.summary(run, status))
-                    return signals.code(status)
-                time.sleep(_POLL_S)
-        except HungUp:
-            return ExitCode.HANGUP
+    while True:
+        status = current_status(run)
+        if _step_seen(run, attempt, tails):
+            return ExitCode.OK
+        if status is not None and status.state in ENDED:
+            if status.state != "finished":
+                say(outcome.summary(run, status))
+            return signals.code(status)
+        time.sleep(_POLL_S)
 
 
 def _step_seen(run: RunDir, attempt: int, tails: dict[int, LineTail]) -> bool:

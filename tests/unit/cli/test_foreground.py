@@ -46,6 +46,16 @@ def test_hang_up_leaves_the_run_alone(run):
     assert run.read_stop() is None
 
 
+def test_signals_that_come_before_the_run_find_it_when_it_is_there(run):
+    with StopSignals().listening() as signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signals.attach(run)
+        assert run.read_stop() == {"checkpoint": True} and signals.first == signal.SIGTERM
+    with pytest.raises(HungUp), StopSignals().listening() as signals:
+        os.kill(os.getpid(), signal.SIGHUP)
+        signals.attach(run)
+
+
 def test_an_ignored_signal_stays_ignored(run):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
     try:
@@ -60,21 +70,21 @@ def test_an_ignored_signal_stays_ignored(run):
     ("failed", "launch", ExitCode.TRAINING_FAILED), ("stopped", "requested", ExitCode.STOPPED)])
 def test_detached_and_ended_before_the_first_step(run, state, kind, code):
     run.write_status(status(state, kind))
-    assert wait_for_first_step(run) == code
+    assert wait_for_first_step(run, StopSignals(run)) == code
 
 
 def test_detached_and_lost(run):
     run.write_status(status("running"))
-    assert wait_for_first_step(run) == ExitCode.LOST
+    assert wait_for_first_step(run, StopSignals(run)) == ExitCode.LOST
 
 
 def test_detached_returns_at_the_first_step_of_this_attempt(run):
     run.attempt(2).mkdir()
     run.write_status(status("failed", "exception"))
     run.events(0).write_text('{"event":"step","rank":0,"attempt":1,"step":7}\n')
-    assert wait_for_first_step(run) == ExitCode.TRAINING_FAILED
+    assert wait_for_first_step(run, StopSignals(run)) == ExitCode.TRAINING_FAILED
     run.events(0).write_text('{"event":"step","rank":0,"attempt":2,"step":8}\n')
-    assert wait_for_first_step(run) == ExitCode.OK
+    assert wait_for_first_step(run, StopSignals(run)) == ExitCode.OK
 
 
 def test_output_nobody_reads_goes_nowhere(capsys):

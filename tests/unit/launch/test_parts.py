@@ -18,6 +18,7 @@ from wizard.errors import ExitCode, InvalidError, PreflightError, UsageError
 from wizard.launch import checks, index
 from wizard.launch.glance import glance
 from wizard.launch.launcher_log import RootCause, root_cause
+from wizard.launch.left_behind import ender
 from wizard.launch.liveness import current_status
 from wizard.launch.overrides import check_resumable, parse_settings, patched
 from wizard.launch.stop import stop_run
@@ -203,3 +204,16 @@ def test_presets_by_path_and_name(tmp_path, monkeypatch):
     with pytest.raises(InvalidError, match="quickstat: no such preset file or name") as caught:
         find_preset("quickstat")
     assert "did you mean `quickstart`" in caught.value.todo
+
+
+# what ends a run that is left behind
+
+def test_who_would_end_a_run_that_is_left(tmp_path):
+    (tmp_path / "logind.conf").write_text("[Login]\n#KillUserProcesses=no\nKillUserProcesses=yes\n")
+    places = (str(tmp_path / "logind.conf"), str(tmp_path / "logind.conf.d"))
+    assert ender({}, places) is None
+    assert "Slurm job 12" in ender({"SLURM_JOB_ID": "12"}, places)
+    assert "systemd service" in ender({"INVOCATION_ID": "x"}, places)
+    assert "logging out" in ender({"XDG_SESSION_ID": "2"}, places)
+    (tmp_path / "logind.conf").write_text("KillUserProcesses=no\n")
+    assert ender({"XDG_SESSION_ID": "2"}, places) is None
