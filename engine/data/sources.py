@@ -55,8 +55,15 @@ class Source(Protocol):
 def open_source(where: str, split: str, subset: str | None = None) -> Source:
     """The source behind `where`; `split` is train or valid and picks files from a folder that holds both.
 
-    Raises DataError when there is nothing there or its format is not known.
+    Raises DataError when there is nothing there, it may not be read, or its format is not known.
     """
+    try:
+        return _open(where, split, subset)
+    except OSError as error:
+        raise DataError(f"data.{split}: {where} cannot be read: {error.strerror or error}.") from None
+
+
+def _open(where: str, split: str, subset: str | None) -> Source:
     if where.startswith("builtin:"):
         if where != builtin.NAME:
             raise DataError(f"data.{split}: no built-in data {where!r}; there is {builtin.NAME}.")
@@ -81,8 +88,8 @@ def _files_of(folder: Path, split: str) -> tuple[list[Path], list[str]]:
     files: list[Path] = []
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        files += [Path(where, name) for name in sorted(names)
-                  if not name.startswith(".") and name not in _DESCRIPTIONS and file_format(Path(name))]
+        files += [path for name in sorted(names) if not name.startswith(".") and name not in _DESCRIPTIONS
+                  and file_format(path := Path(where, name)) and path.is_file()]  # not a link that leads nowhere
     if not files:
         raise DataError(f"data.{split}: no data in the folder {folder}; files are known by their names: "
                         f"{', '.join(FORMATS)}.")

@@ -73,6 +73,7 @@ def test_a_folder_of_texts_has_one_document_a_file(tmp_path):
         (tmp_path / f"{number:02}.md").write_text(f"# {number}\n\ntext\n\n" * 100)
     (tmp_path / ".hidden.txt").write_text("no")
     (tmp_path / "picture.png").write_bytes(b"no")
+    (tmp_path / "31.md").symlink_to(tmp_path / "gone.md")
     assert [row["text"].split("\n")[0] for row in read(tmp_path)[0]] == [f"# {number}" for number in range(30)]
 
 
