@@ -25,9 +25,21 @@ def run(args: argparse.Namespace) -> int:
 
     if args.plain or why_no_screen() is not None:
         return _follow(found, as_json=False)
+    return _monitor(found)
+
+
+def _monitor(found) -> int:
+    from engine.contract.run_dir import ENDED
+    from wizard.launch.liveness import current_status
+    from wizard.monitor import outcome
     from wizard.tui.app import run_monitor
 
-    return run_monitor(found, close_when_done=False)
+    code = run_monitor(found)
+    status = current_status(found)
+    if code or status is None:
+        return code
+    print(outcome.summary(found, status))
+    return outcome.exit_code(status) if status.state in ENDED else code
 
 
 def _follow(found, as_json: bool) -> int:

@@ -78,7 +78,7 @@ SCREENS: dict[str, tuple[Key, ...]] = {
         Key("left_square_bracket", "other_log(-1)", "log before", "The log of the rank before", "[", footer=False),
         Key("right_square_bracket", "other_log(1)", "next log", "The log of the next rank", "]", footer=False),
         Key("f", "follow", "follow", "Follow the log, or hold it still", footer=False),
-        Key("ctrl+q", "leave", "leave", "Leave, as q does", "^q", footer=False, priority=True),
+        Key("ctrl+q", "app.quit", "quit", "Leave without a question; the training goes on", "^q", footer=False, priority=True),
     ),
     "problem": (Key("escape,enter,q", "back", "close", "Close", "esc"), _QUIT),
 }

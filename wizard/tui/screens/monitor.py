@@ -15,7 +15,6 @@ from textual.widgets import Rule, Static
 from textual.worker import Worker, WorkerState
 
 from engine.contract.run_dir import RunDir, Status
-from wizard.monitor.outcome import exit_code
 from wizard.monitor.reader import RunReader
 from wizard.monitor.tail import LogTail
 from wizard.monitor.view import MonitorView, build_view
@@ -40,7 +39,7 @@ class MonitorScreen(WizardScreen):
     """Shows `run` until it is left; leaving never ends the training unless the person says so.
 
     Where another screen of the wizard lies beneath, leaving dismisses this one with the status seen last; else, and
-    with `close_when_done`, the app ends with the exit code of that status.
+    with `close_when_done`, the app ends.
     """
 
     CSS_PATH = "../monitor.tcss"
@@ -66,7 +65,7 @@ class MonitorScreen(WizardScreen):
         self._close_when_done, self._refresh_s = close_when_done, refresh_s
         self._reader = RunReader(run, status_of=status_of)
         self._log_rank, self._log_tail = 0, LogTail(run.log(0))
-        self._poll_timer = self._closing = None
+        self._poll_timer = self._close_timer = None
         self._polling = False
         self._leave_when_ended = False
         self._asked_to_stop = False
@@ -149,7 +148,7 @@ class MonitorScreen(WizardScreen):
             more.update(f"and {view.more_rows:,} more ranks; the slowest are shown")
         words, tone = view.activity, view.tone
         if view.problems:
-            words, tone = f"{words} · {view.problems[0]}", "warn" if tone != "bad" else tone
+            words, tone = f"{view.problems[0]} · {words}", "warn" if tone != "bad" else tone
         if self._asked_to_stop and view.alive:
             words, tone = "stopping: a checkpoint is written at the next step; s again stops at once", "warn"
         attention = view.attention or bool(view.problems) or self._asked_to_stop and view.alive
@@ -163,9 +162,9 @@ class MonitorScreen(WizardScreen):
             self.query_one("#activity", Static).update(line + Content.styled(words, TONES[tone] if tone != "good" else ""))
 
     def _ended(self) -> None:
-        if (self._close_when_done or self._leave_when_ended) and self._closing is None:
-            self._closing = self.set_timer(CLOSE_AFTER_S if self._close_when_done else 0.5, self._leave)
-        elif self._closing is None:
+        if (self._close_when_done or self._leave_when_ended) and self._close_timer is None:
+            self._close_timer = self.set_timer(CLOSE_AFTER_S if self._close_when_done else 0.5, self._leave)
+        elif self._close_timer is None:
             self._later()  # someone may resume it from another terminal
 
     def _leave(self) -> None:
@@ -177,7 +176,7 @@ class MonitorScreen(WizardScreen):
                 self.app.pop_screen()
             self.dismiss(status)
         else:
-            self.app.exit(result=status, return_code=int(exit_code(status)) if status is not None else 0)
+            self.app.exit(return_code=0)
 
     def action_leave(self) -> None:
         """Leave at once when the run has ended; else ask, once, what becomes of it."""
