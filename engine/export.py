@@ -22,6 +22,9 @@ def export_model(training: Any, tokenizer: Any) -> Path:
     model = accelerator.unwrap_model(training.model, keep_fp32_wrapper=False)
     sharded = training.checkpointer.sharded
     weights = accelerator.get_state_dict(training.model) if sharded else None
+    # a model trained on a chat template must stop at the end of its turn, whatever its configuration said before
+    if model.generation_config is not None and training.data.summary["stop_ids"]:
+        model.generation_config.eos_token_id = training.data.summary["stop_ids"]
     if accelerator.is_main_process:
         partial = run.root / ".model.partial"
         try:

@@ -53,7 +53,7 @@ class Training:
 
     def run(self) -> str:
         """Train to the end; entered by all ranks. Returns why it ended: completed | early_stopped | requested."""
-        life, progress, preset = self.life, self.progress, self.preset
+        life, progress = self.life, self.progress
         self._checkpoint_at = time.monotonic()
         self.model.train()
         life.phase("training")
@@ -75,8 +75,7 @@ class Training:
             if self._checkpoint_due(word):
                 self.save()
         self.meter.flush()
-        if ended == "requested" or preset.checkpoints.every_steps or preset.checkpoints.every_minutes or preset.checkpoints.keep_best:
-            self.save()
+        self.save()  # also at the end, so that a finished training can be prolonged
         return ended
 
     def _optimizer_step(self, step: int) -> None:

@@ -166,7 +166,14 @@ def load_data(run: RunDir, life: Life, preset: Preset, accelerator: Any, control
     data = open_llm_data(folder)
     if len(data.train) == 0:
         raise DataError(f"data.train: {preset.data.train} has no usable sequence")
-    return data, AutoTokenizer.from_pretrained(folder / "tokenizer")
+    if accelerator.is_main_process:
+        for message in data.summary["warnings"]:
+            life.warn("data", message)
+    # machines without a shared folder each prepared their own
+    same = int(data.summary["fingerprint"][:8], 16)
+    if control.total(same)[0] != same * accelerator.num_processes:
+        raise DataError(f"data.train: {preset.data.train} is not the same on all machines")
+    return data, AutoTokenizer.from_pretrained(folder / "tokenizer", trust_remote_code=preset.model.trust_remote_code)
 
 
 def total_steps(preset: Preset, sequences: int) -> int:
