@@ -225,10 +225,11 @@ def save(flow: Flow, base: Path, path: Path | None = None, overwrite: bool = Fal
 
 
 def short_command(command: str) -> str:
-    """The command without the variables and paths that a glance does not need; the dry run shows all of it."""
+    """What a glance at the command needs: strategy, ranks, precision, entry. The exact one is always a key away."""
     words = command.split(" ")
-    at = next((i for i, word in enumerate(words) if "=" not in word.split("/")[0]), 0)
-    return " ".join(["python" if word.endswith(("/python", "/python3")) else word for word in words[at:]])
+    python = next(i for i, word in enumerate(words) if word == "-m")
+    plain = [words[i] for i in range(python, len(words)) if "--config_file" not in words[i - 1:i + 1]]
+    return " ".join(["python", *plain])
 
 
 @dataclass(frozen=True)

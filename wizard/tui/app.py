@@ -123,6 +123,15 @@ class WizardApp(App[int]):
 
         self.push_screen(MonitorScreen(run, self._close_when_done))
 
+    def watch_started(self, run: RunDir) -> None:
+        """The monitor of a training that was launched from here. Leaving it leads to the first screen, not to the
+        review, where another Enter would launch a second one."""
+        from wizard.tui.screens.welcome import WelcomeScreen
+
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, WelcomeScreen):
+            self.pop_screen()
+        self.watch_run(run)
+
     # -- errors ---------------------------------------------------------------------------------------------------
 
     def show_problem(self, title: str, message: str) -> None:
@@ -131,7 +140,7 @@ class WizardApp(App[int]):
         self.push_screen(ProblemScreen(title, message))
 
     @on(Worker.StateChanged)
-    def _worker_changed(self, event: Worker.StateChanged) -> None:
+    def worker_changed(self, event: Worker.StateChanged) -> None:
         """The one place where the error of a background task is shown; the monitor has its own, since it polls."""
         if event.worker.group.startswith("monitor"):
             return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from textual import on
 from textual.screen import ModalScreen, Screen
+from textual.worker import Worker
 
 
 class WizardScreen(Screen):
@@ -11,6 +13,11 @@ class WizardScreen(Screen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
     #: Its name in the table of keys.
     KEYS = ""
+
+    @on(Worker.StateChanged)
+    def _background(self, event: Worker.StateChanged) -> None:
+        """Errors of a screen's background tasks go where those of the app's go."""
+        self.app.worker_changed(event)
 
     def action_back(self) -> None:
         self.app.pop_screen()

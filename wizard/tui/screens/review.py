@@ -42,6 +42,7 @@ class ReviewScreen(WizardScreen):
         with VerticalScroll(id="page"):
             yield PresetView(id="preset")
             yield Static(LEGEND, id="legend", markup=False)
+            yield Static("", id="exact", markup=False)
         yield Static("", id="problems", markup=False)
         yield Static("", id="command", markup=False)
         yield AdviceLines(id="lines")
@@ -51,13 +52,14 @@ class ReviewScreen(WizardScreen):
         self.query_one("#page").focus()
 
     def on_screen_resume(self) -> None:
-        self.plan = None
+        self.plan, self._starting = None, False
         self.query_one(AdviceLines).show(self.flow.recommendation)
         self._show_name()
         self.query_one(PresetView).show(self.flow.preset_text(), self.flow.origins(), [])
         self.query_one("#problems", Static).update("Checking model, data, disk and machine ...")
         self.query_one("#problems").remove_class("bad")
         self.query_one("#command", Static).update("")
+        self.query_one("#exact", Static).update("")
         self._make_plan()
 
     # -- checking -------------------------------------------------------------------------------------------------
@@ -84,9 +86,8 @@ class ReviewScreen(WizardScreen):
             lines += [f"! {remark}" for remark in plan.remarks[:2]]
             box.update("\n".join(lines))
         if plan.command:
-            command = Text("Will run  ", no_wrap=False)
-            command.stylize("bold")
-            self.query_one("#command", Static).update(command.append(session.short_command(plan.command)))
+            self.query_one("#command", Static).update(Text("Will run  ", "bold").append(session.short_command(plan.command), "not bold"))
+            self.query_one("#exact", Static).update(Text("The exact command\n", "bold").append(plan.command, "not bold"))
 
     def _show_name(self) -> None:
         where = f"saved in {self.saved}" if self.saved else "not saved"
@@ -122,7 +123,7 @@ class ReviewScreen(WizardScreen):
     @on(RunStarted)
     def _started(self, event: RunStarted) -> None:
         self._starting = False
-        self.app.watch_run(event.run)
+        self.app.watch_started(event.run)
 
     def action_save(self) -> None:
         from wizard.paths import user_presets
