@@ -18,6 +18,7 @@ from wizard.advice.optimizer import decide_learning_rate
 from wizard.advice.precision import decide_precision
 from wizard.advice.processes import decide_processes, decide_threads
 from wizard.advice.sequence import decide_max_length, decide_packing
+from wizard.advice.speed import decide_speed
 from wizard.advice.strategy import choose_plan, decide_gradient_checkpointing, decide_strategy, memory_findings
 from wizard.advice.words import shareable, summary_lines
 from wizard.facts.data import DataFacts
@@ -81,6 +82,7 @@ def recommend(inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFa
         "precision": precision,
         "batch": decide_batch(plan.batch, plan.batch_reason, world, max_length.value, plan.fits),
         "memory": decide_memory(model, needs, plan.setting, devices, budget, size),
+        "speed": decide_speed(devices, inventory, needs, model, plan.setting, plan.batch[2], backend.value, network.value, plan.fits),
         "gradient_checkpointing": decide_gradient_checkpointing(plan, needs),
         "max_length": max_length,
         "packing": packing,

@@ -7,10 +7,11 @@ from typing import Any
 from engine.contract.findings import Decision
 from wizard.advice.backend import NAMES
 from wizard.advice.reasons import gib
+from wizard.formatting import rate
 
 #: Titles in the order they are shown.
 TITLES = {"devices": "devices", "backend": "backend", "strategy": "strategy", "processes": "processes", "precision": "precision", "batch": "batch",
-          "memory": "memory", "max_length": "length", "packing": "packing", "gradient_checkpointing": "recompute", "learning_rate": "rate",
+          "memory": "memory", "speed": "speed", "max_length": "length", "packing": "packing", "gradient_checkpointing": "recompute", "learning_rate": "rate",
           "threads": "threads", "network": "network", "bucket": "bucket", "env": "environment"}
 #: How `reasons.kept` begins.
 _SET = "as you set it; "
@@ -33,6 +34,8 @@ def value_text(name: str, decision: Decision) -> str:
         return batch_text(value)
     if name == "memory":
         return f"{gib(value['per_device_bytes'])} GiB" if value else "n/a"
+    if name == "speed":
+        return f"{rate(value['tokens_per_s'][0])}-{rate(value['tokens_per_s'][1])} tok/s" if value else "n/a"
     if name == "env":
         return f"{len(value)} set" if value else "none"
     if name == "bucket":
