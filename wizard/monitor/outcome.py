@@ -9,8 +9,10 @@ from wizard.monitor import logs, words
 from wizard.monitor.plain import shown_path
 from wizard.monitor.reader import RunReader
 from wizard.monitor.state import RunState
+from wizard.monitor.tail import plain_text
 
 _SAMPLE_CHARACTERS = 400
+_SAMPLE_LINES = 10
 
 
 def exit_code(status: Status) -> ExitCode:
@@ -31,7 +33,7 @@ def summary(run: RunDir, status: Status, state: RunState | None = None) -> str:
     lines = [words.where_words(status, state) + _trained(state)]
     if status.state == "finished":
         lines.append(f"  model   {shown_path(status.model_path or run.model)}")
-        lines += _sample(state)
+        lines += sample(state)
     elif status.state in ("failed", "lost"):
         lines += cause(status) + log_end(run, status)
     elif status.state not in ("stopped",):
@@ -73,12 +75,14 @@ def _trained(state: RunState) -> str:
     return ": " + ", ".join(parts)
 
 
-def _sample(state: RunState) -> list[str]:
+def sample(state: RunState) -> list[str]:
+    """What the model wrote, without its empty lines and without control codes."""
     written = state.generation
     if not written:
         return []
     text = str(written.get("text") or "")
     text = text if len(text) <= _SAMPLE_CHARACTERS else text[: _SAMPLE_CHARACTERS - 1] + "…"
     prompt = words.one_line(written.get("prompt"), 60)
-    return [f"  sample  `{prompt}` goes on:" if prompt else "  sample  the model writes:"] + \
-        [f"          {line}" for line in text.strip().splitlines()[:10]]
+    lines = [plain_text(line) for line in text.split("\n") if line.strip()]
+    return [f"  sample  `{prompt}` goes on:" if prompt else "  sample  the model writes:",
+            *(f"          {line}" for line in lines[:_SAMPLE_LINES])]

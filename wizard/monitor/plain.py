@@ -20,7 +20,7 @@ from wizard.monitor.state import StepTotal
 PROGRESS_S = 10.0
 #: When a run is joined in its middle, so much of its past is shown.
 HISTORY_LINES = 20
-_LABEL = 20
+_LABEL = 18
 _COLOURS = {"finished": "32", "stopped": "33", "failed": "31", "lost": "31", "warning": "33", "not moving": "31"}
 
 
@@ -97,7 +97,7 @@ class PlainLines:
                 text = f"early, no more improvement  {text}"
         elif status.state == "stopped":
             saved = state.checkpoint
-            where = f"; checkpoint {shown_path(saved['path'])}" if saved and saved.get("path") else ""
+            where = f"; checkpoint {self._inside(saved['path'])}" if saved and saved.get("path") else ""
             text = f"on request after step {state.step:,}{where}"
         else:
             message = words.one_line(status.exit_reason.message) if status.exit_reason else ""
@@ -107,10 +107,10 @@ class PlainLines:
         self.after_poll()
 
     def _say(self, at: float, label: str, text: str = "") -> None:
-        padded = f"{label:<{_LABEL}}" if len(label) < _LABEL else f"{label}  "
+        padded = f"{label:<{_LABEL}}"
         if self._colour and label in _COLOURS:
             padded = f"\x1b[{_COLOURS[label]}m{padded}\x1b[0m"
-        self._batch.append((at, f"{padded} {text}".rstrip()))
+        self._batch.append((at, f"{padded}  {text}".rstrip()))
 
     def _announce(self, attempt: int, at: float) -> None:
         state = self.reader.state
@@ -120,7 +120,7 @@ class PlainLines:
         over = f" over {state.backend}" if state.backend not in (None, "none") else ""
         where = " (cpu)" if state.schedule.on_cpu else ""
         self._announced, self._stopping = attempt, False
-        self._say(at, "starting", f"{again}{ranks}{over}{where}  run {shown_path(self.run.root)}".strip())
+        self._say(at, f"starting {again}{ranks}{over}{where}".rstrip(), f"run {shown_path(self.run.root)}")
 
     def _listen(self, event: dict[str, Any], total: StepTotal | None) -> None:
         kind, at = event["event"], event["t_unix_s"]
@@ -135,11 +135,18 @@ class PlainLines:
                                         f"{_metrics(event)}  took {formatting.duration(event.get('duration_s'))}")
         elif kind == "checkpoint":
             self._say(at, "checkpoint", f"step {event['step']:,}  {formatting.size(event.get('bytes'))}"
-                                        f"  {shown_path(event.get('path') or '')}")
+                                        f"  {self._inside(event.get('path') or '')}")
         elif kind == "warning":
             self._say(at, "warning", f"rank {event['rank']}: {words.one_line(event.get('message'))}")
         elif kind == "run_started" and event.get("resumed_from_step") is not None and event["rank"] == 0:
             self._say(at, "resumed", f"from step {event['resumed_from_step']:,}")
+
+    def _inside(self, path: str) -> str:
+        """A path as it is said from the run's folder, which the first line names."""
+        try:
+            return str(Path(path).relative_to(self.run.root))
+        except ValueError:
+            return path
 
     def _enter(self, event: dict[str, Any]) -> None:
         name, at = event.get("name") or "", event["t_unix_s"]
@@ -185,7 +192,7 @@ class PlainLines:
 
 
 def _metrics(event: dict[str, Any]) -> str:
-    return "".join(f"  {name} {formatting.loss(value)}" for name, value in (event.get("metrics") or {}).items()
+    return "".join(f"  {name} {formatting.rate(value)}" for name, value in (event.get("metrics") or {}).items()
                    if isinstance(value, (int, float)) or value is None)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.contract.run_dir import RunDir, Status
 from wizard import formatting
 from wizard.monitor import health, words
-from wizard.monitor.outcome import cause, log_end
+from wizard.monitor.outcome import cause, log_end, sample
 from wizard.monitor.plain import shown_path
 from wizard.monitor.ranks import PARTS, RankState
 from wizard.monitor.series import Series, thin
@@ -243,10 +243,7 @@ def _end(run: RunDir, state: RunState) -> End:
     lines: list[str] = []
     if status.state == "finished":
         lines.append(f"model   {shown_path(status.model_path or run.model)}")
-        written = state.generation
-        if written:
-            lines.append(f"sample  `{words.one_line(written.get('prompt'), 60)}` goes on:")
-            lines += [f"        {line}" for line in str(written.get("text") or "").strip().splitlines()[:8]]
+        lines += [line.removeprefix("  ") for line in sample(state)]
     elif status.state in ("failed", "lost"):
         lines += [line.removeprefix("  ") for line in cause(status)]
     steps = run.checkpoint_steps()

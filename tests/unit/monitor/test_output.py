@@ -35,7 +35,7 @@ def test_plain_tells_each_thing_once_in_order(tmp_path, monkeypatch):
     assert all(re.match(r"\d\d:\d\d:\d\d \S", line) for line in lines)
     text = [re.sub(r" {2,}", "  ", line[9:]) for line in lines]
     root = "runs/quickstart"
-    assert re.fullmatch(rf"starting  2 ranks over gloo \(cpu\)  run {root}/[\d-]+", text[0])
+    assert re.fullmatch(rf"starting 2 ranks over gloo \(cpu\)  run {root}/[\d-]+", text[0])
     assert text[1:3] == ["loading libraries", "connecting"]
     assert "loading data  41,204 texts, 6.1 M tokens" in text
     steps = [line for line in text if line.startswith("step")]

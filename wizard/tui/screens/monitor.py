@@ -184,7 +184,7 @@ class MonitorScreen(WizardScreen):
             self._leave()
             return
         choices = [
-            Choice("k", "keep", "Keep training", "The run goes on without this screen; `watch` shows it again."),
+            Choice("k", "keep", "Keep training", "The run goes on by itself; `watch` shows it again."),
             Choice("s", "stop", "Stop with a checkpoint", "At the next step; the monitor closes when it is done."),
             Choice("esc", "stay", "Stay", "Back to the monitor."),
         ]
