@@ -31,8 +31,11 @@ def read_machine() -> HardwareInventory:
 
 def starter() -> dict[str, Any]:
     """The training any machine can do at once, as dotted keys."""
-    data, _ = yaml_text.load(read_preset_text(shipped_presets() / f"{STARTER}.yaml"))
-    return flatten(data)
+    return flatten(_starter_data())
+
+
+def _starter_data() -> dict[str, Any]:
+    return yaml_text.load(read_preset_text(shipped_presets() / f"{STARTER}.yaml"))[0]
 
 
 def new_flow(inventory: HardwareInventory, ref: str | Path | None = None,
@@ -44,6 +47,8 @@ def new_flow(inventory: HardwareInventory, ref: str | Path | None = None,
     """
     overrides = dict(overrides or {})
     if ref is None:
+        if overrides:  # all that is wrong with them, before any of it is reckoned with
+            preset_from_data(_starter_data(), overrides=overrides)
         return Flow(inventory, starter(), overrides, opened=False), Path.cwd()
     from wizard.presets.find import find_preset
 

@@ -278,7 +278,7 @@ async def test_choosing_a_file_in_the_browser(drive):
         await driver.until("rows.jsonl")
         await driver.press("down", "enter")
         assert driver.app.flow.answer("data.train").value == str(Path("rows.jsonl").absolute())
-        assert "30 rows" in driver.screen()
+        await driver.until("30 rows")
 
 
 async def test_leaving_with_ctrl_q(drive):

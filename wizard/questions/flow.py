@@ -190,7 +190,7 @@ class Flow:
 
     def preset_text(self, paths: Mapping[str, Any] | None = None) -> str:
         """The preset as YAML, with the comments of the one that was opened. `paths` (dotted key: value) replace some."""
-        return yaml_of(self._flat() | dict(paths or {}), self._context.preset, self._text)
+        return yaml_of(self._flat() | dict(paths or {}), self._text)
 
     def origins(self) -> dict[str, Answer]:
         """For each preset key that a question decides: its answer."""

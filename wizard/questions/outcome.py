@@ -11,7 +11,7 @@ from engine.contract import yaml_text
 from engine.contract.load import known_keys, section_type
 from engine.contract.preset import VERSION, Preset
 from wizard.questions.context import Context
-from wizard.questions.needs import nest
+from wizard.questions.needs import flatten, nest
 from wizard.questions.question import Answer, Question
 
 
@@ -69,11 +69,13 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": VERSION, **nest({key: flat[key] for key in ordered})}
 
 
-def yaml_of(flat: Mapping[str, Any], opened: Mapping[str, Any], text: str | None) -> str:
+def yaml_of(flat: Mapping[str, Any], text: str | None) -> str:
     """The preset as YAML. The text it was opened from is changed in place unless keys have to go."""
-    changed = {key: value for key, value in flat.items() if key not in opened or opened[key] != value}
-    if text is not None and all(key in flat for key, value in opened.items() if value is not None):
-        return yaml_text.patch(text, changed)
+    if text is not None:
+        written = flatten(yaml_text.load(text)[0])
+        written.pop("version", None)
+        if all(key in flat for key, value in written.items() if value not in (None, "auto", {})):
+            return yaml_text.patch(text, {key: value for key, value in flat.items() if written.get(key) != value})
     head = "# What is not written here is decided on the machine that runs it.\n"
     return head + yaml_text.dump(nested(flat))
 
