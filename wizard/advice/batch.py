@@ -21,7 +21,9 @@ _STEPS_AN_EPOCH = 20
 _CAREFUL = 2
 
 
-def default_global(needs: TrainingNeeds, cpu: bool, world: int, max_length: int, data: DataFacts | None, packing: object) -> tuple[int, str]:
+def default_global(
+    needs: TrainingNeeds, cpu: bool, world: int, max_length: int, data: DataFacts | None, packing: object
+) -> tuple[int, str]:
     """(sequences a step, reason), a multiple of `world`."""
     if cpu:
         base, why = 16, "usual for small machines"
@@ -49,22 +51,39 @@ def largest_micro(per_rank: int | None, max_length: int, cpu: bool, fits: Callab
     return max([size for size in unknown if size <= _CAREFUL], default=1)
 
 
-def plan_batch(needs: TrainingNeeds, world: int, cpu: bool, max_length: int, data: DataFacts | None, packing: object,
-               fits: Callable[[int], bool | None]) -> tuple[tuple[int, int, int], str]:
+def plan_batch(
+    needs: TrainingNeeds,
+    world: int,
+    cpu: bool,
+    max_length: int,
+    data: DataFacts | None,
+    packing: object,
+    fits: Callable[[int], bool | None],
+) -> tuple[tuple[int, int, int], str]:
     """((global, micro, accumulation), reason). Numbers that the person fixed stay, also where they do not agree."""
-    given_global, given_micro, given_steps = (int(value) if asked(value) else None for value in
-                                              (needs.global_batch, needs.micro_batch, needs.gradient_accumulation))
+    given_global, given_micro, given_steps = (
+        int(value) if asked(value) else None
+        for value in (needs.global_batch, needs.micro_batch, needs.gradient_accumulation)
+    )
     if sum(value is not None for value in (given_global, given_micro, given_steps)) >= 2:
         try:
             return derive_batch(given_global, given_micro, given_steps, world), "as you set it"
         except PresetError:  # reported by `batch_findings`; the numbers stay as they are
             micro = given_micro or max(1, given_global // (world * given_steps))
             steps = given_steps or max(1, given_global // (world * micro))
-            return (given_global or micro * steps * world, micro, steps), "as you set it, though the numbers do not agree"
+            return (
+                given_global or micro * steps * world,
+                micro,
+                steps,
+            ), "as you set it, though the numbers do not agree"
     if given_global is not None:
         if given_global % world:
             micro = 1
-            return (given_global, micro, max(1, given_global // world)), f"{given_global} as you set it, which {world} ranks do not divide"
+            return (
+                given_global,
+                micro,
+                max(1, given_global // world),
+            ), f"{given_global} as you set it, which {world} ranks do not divide"
         per_rank = given_global // world
         micro = largest_micro(per_rank, max_length, cpu, fits)
         return (given_global, micro, per_rank // micro), f"{given_global} as you set it"
@@ -83,13 +102,18 @@ def plan_batch(needs: TrainingNeeds, world: int, cpu: bool, max_length: int, dat
 
 def decide_batch(plan: tuple[int, int, int], why: str, world: int, max_length: int, fits: bool | None) -> Decision:
     total, micro, steps = plan
-    room = {True: "the micro-batch fits into memory", False: "even so it does not fit into memory",
-            None: "whether a larger micro-batch fits is not known"}[fits]
+    room = {
+        True: "the micro-batch fits into memory",
+        False: "even so it does not fit into memory",
+        None: "whether a larger micro-batch fits is not known",
+    }[fits]
     parts = f"{micro} x {steps} accumulation" + (f" x {world} ranks" if world > 1 else "")
-    return Decision(value={"global_batch": total, "micro_batch": micro, "gradient_accumulation": steps, "world_size": world},
-                    reason=f"{parts} = {micro * steps * world} sequences a step ({why}); {room}",
-                    confidence="high" if why.startswith("as you set it") and fits else "fair" if fits is not False else "low",
-                    facts=[f"at most {micro * steps * world * max_length:,} tokens a step"])
+    return Decision(
+        value={"global_batch": total, "micro_batch": micro, "gradient_accumulation": steps, "world_size": world},
+        reason=f"{parts} = {micro * steps * world} sequences a step ({why}); {room}",
+        confidence="high" if why.startswith("as you set it") and fits else "fair" if fits is not False else "low",
+        facts=[f"at most {micro * steps * world * max_length:,} tokens a step"],
+    )
 
 
 def batch_findings(needs: TrainingNeeds, plan: tuple[int, int, int], world: int) -> list[Finding]:
@@ -97,9 +121,21 @@ def batch_findings(needs: TrainingNeeds, plan: tuple[int, int, int], world: int)
     if micro * steps * world == total:
         return []
     nearest = max(1, round(total / world)) * world
-    return [finding("batch-not-divisible", "certain",
-                    f"global batch {total} is not micro-batch {micro} x accumulation {steps} x {world} ranks = {micro * steps * world}",
-                    "preset", f"training.global_batch: {total}", [f"set training.global_batch to {nearest}, a multiple of {world}"]
-                    if not asked(needs.micro_batch) and not asked(needs.gradient_accumulation)
-                    else [f"set training.global_batch to {micro * steps * world}, or leave one of the three open"],
-                    {"training.global_batch": nearest if not (asked(needs.micro_batch) or asked(needs.gradient_accumulation)) else micro * steps * world})]
+    return [
+        finding(
+            "batch-not-divisible",
+            "certain",
+            f"global batch {total} is not micro-batch {micro} x accumulation {steps} x {world} ranks"
+            f" = {micro * steps * world}",
+            "preset",
+            f"training.global_batch: {total}",
+            [f"set training.global_batch to {nearest}, a multiple of {world}"]
+            if not asked(needs.micro_batch) and not asked(needs.gradient_accumulation)
+            else [f"set training.global_batch to {micro * steps * world}, or leave one of the three open"],
+            {
+                "training.global_batch": nearest
+                if not (asked(needs.micro_batch) or asked(needs.gradient_accumulation))
+                else micro * steps * world
+            },
+        )
+    ]

@@ -1,12 +1,11 @@
-"""What to warn about before anything starts: the machine's own weak points, and choices that do not fit it."""
+"""What to warn about before anything starts: weak points of the machine itself."""
 
 from __future__ import annotations
 
 from engine.contract.findings import Finding
 from wizard.advice.devices import Devices
-from wizard.advice.reasons import asked, count_of, finding, gib, short_name
+from wizard.advice.reasons import count_of, finding, gib
 from wizard.hardware.inventory import HardwareInventory
-from wizard.questions.needs import TrainingNeeds
 
 #: NCCL's and loader workers' segments: containers start with 64 MB.
 _SMALL_SHM = 2**30
@@ -19,8 +18,16 @@ def machine_findings(devices: Devices, inventory: HardwareInventory, processes: 
     """Weak points of the machine that matter for the devices in use."""
     found: list[Finding] = []
     if inventory.platform.system == "windows":
-        found.append(finding("windows-no-nccl", "certain", "native Windows has no NCCL: this program plans here and trains under WSL2", "platform", "Windows",
-                             ["install WSL2 and run autotrain-wizard there"]))
+        found.append(
+            finding(
+                "windows-no-nccl",
+                "certain",
+                "native Windows has no NCCL: this program plans here and trains under WSL2",
+                "platform",
+                "Windows",
+                ["install WSL2 and run autotrain-wizard there"],
+            )
+        )
     if devices.kind == "nvidia":
         found += _driver(inventory) + _in_use(devices) + _pcie(devices)
         if devices.count > 1:
@@ -28,8 +35,16 @@ def machine_findings(devices: Devices, inventory: HardwareInventory, processes: 
     if devices.kind == "amd" and devices.count > 1:
         found += _amd(devices, inventory)
     if devices.kind == "apple":
-        found.append(finding("mps", "certain", "Apple GPU: one process, no communication library, and the memory is shared with the system", "platform", devices.words(),
-                             ["keep batches small; for several machines train on NVIDIA or AMD GPUs"]))
+        found.append(
+            finding(
+                "mps",
+                "certain",
+                "Apple GPU: one process, no communication library, and the memory is shared with the system",
+                "platform",
+                devices.words(),
+                ["keep batches small; for several machines train on NVIDIA or AMD GPUs"],
+            )
+        )
     return found
 
 
@@ -44,26 +59,65 @@ def _driver(inventory: HardwareInventory) -> list[Finding]:
     oldest = _OLDEST_DRIVER.get(major)
     if oldest is None or have >= oldest:
         return []
-    return [finding("driver-too-old-for-cuda", "likely", f"driver {driver} is older than CUDA {major} needs ({oldest[0]}.{oldest[1]})", "NVML", f"driver {driver}",
-                    [f"upgrade the driver to {oldest[0]} or newer", "or install the cuda-compat package (data centre GPUs only)"])]
+    return [
+        finding(
+            "driver-too-old-for-cuda",
+            "likely",
+            f"driver {driver} is older than CUDA {major} needs ({oldest[0]}.{oldest[1]})",
+            "NVML",
+            f"driver {driver}",
+            [
+                f"upgrade the driver to {oldest[0]} or newer",
+                "or install the cuda-compat package (data centre GPUs only)",
+            ],
+        )
+    ]
 
 
 def _in_use(devices: Devices) -> list[Finding]:
-    busy = [device for device in devices.used if device.memory_bytes and device.free_bytes is not None
-            and device.free_bytes < device.memory_bytes * 0.85]
+    busy = [
+        device
+        for device in devices.used
+        if device.memory_bytes and device.free_bytes is not None and device.free_bytes < device.memory_bytes * 0.85
+    ]
     if not busy:
         return []
-    words = ", ".join(f"GPU {device.index}: {gib(device.free_bytes)} of {gib(device.memory_bytes)} GiB free" for device in busy)
-    return [finding("gpu-in-use", "certain", f"{count_of(len(busy), 'GPU')} partly taken by other processes", "NVML", words, ["stop what runs there, or leave these GPUs out"])]
+    words = ", ".join(
+        f"GPU {device.index}: {gib(device.free_bytes)} of {gib(device.memory_bytes)} GiB free" for device in busy
+    )
+    return [
+        finding(
+            "gpu-in-use",
+            "certain",
+            f"{count_of(len(busy), 'GPU')} partly taken by other processes",
+            "NVML",
+            words,
+            ["stop what runs there, or leave these GPUs out"],
+        )
+    ]
 
 
 def _pcie(devices: Devices) -> list[Finding]:
-    narrow = [device for device in devices.used if device.pcie_width and device.pcie_width <= 4 and (device.pcie_max_width or 16) > 4]
+    narrow = [
+        device
+        for device in devices.used
+        if device.pcie_width and device.pcie_width <= 4 and (device.pcie_max_width or 16) > 4
+    ]
     if not narrow or devices.count < 2:
         return []
-    words = ", ".join(f"GPU {device.index}: x{device.pcie_width} of x{device.pcie_max_width or 16}" for device in narrow)
-    return [finding("narrow-pcie-link", "likely", f"{count_of(len(narrow), 'GPU')} on a narrow PCIe link: gradients travel slowly", "NVML", words,
-                    ["move the card to a full slot", "or accumulate more steps between exchanges"])]
+    words = ", ".join(
+        f"GPU {device.index}: x{device.pcie_width} of x{device.pcie_max_width or 16}" for device in narrow
+    )
+    return [
+        finding(
+            "narrow-pcie-link",
+            "likely",
+            f"{count_of(len(narrow), 'GPU')} on a narrow PCIe link: gradients travel slowly",
+            "NVML",
+            words,
+            ["move the card to a full slot", "or accumulate more steps between exchanges"],
+        )
+    ]
 
 
 def _paths(devices: Devices, inventory: HardwareInventory) -> list[Finding]:
@@ -72,15 +126,39 @@ def _paths(devices: Devices, inventory: HardwareInventory) -> list[Finding]:
     found = []
     blocked = [link for link in links if link.p2p is False]
     if blocked:
-        found.append(finding("p2p-unavailable", "certain", "the driver offers no direct access between the GPUs; data goes through the host (NCCL does so by itself)", "NVML",
-                             ", ".join(f"GPU {link.first} - GPU {link.second}" for link in blocked[:6]), ["nothing to set; more gradient accumulation hides it"]))
+        found.append(
+            finding(
+                "p2p-unavailable",
+                "certain",
+                "the driver offers no direct access between the GPUs; NCCL goes through the host by itself",
+                "NVML",
+                ", ".join(f"GPU {link.first} - GPU {link.second}" for link in blocked[:6]),
+                ["nothing to set; more gradient accumulation hides it"],
+            )
+        )
     far = [link for link in links if link.path == "SYS"]
     if far:
-        found.append(finding("cross-numa", "certain", f"{count_of(len(far), 'pair')} of GPUs joined only across sockets (SYS)", "nvidia-smi topo -m",
-                             ", ".join(f"GPU {link.first} - GPU {link.second}" for link in far[:6]), ["more gradient accumulation, or train on the GPUs of one socket"]))
+        found.append(
+            finding(
+                "cross-numa",
+                "certain",
+                f"{count_of(len(far), 'pair')} of GPUs joined only across sockets (SYS)",
+                "nvidia-smi topo -m",
+                ", ".join(f"GPU {link.first} - GPU {link.second}" for link in far[:6]),
+                ["more gradient accumulation, or train on the GPUs of one socket"],
+            )
+        )
     if inventory.platform.wsl:
-        found.append(finding("wsl2-multi-gpu-shm", "possible", "several GPUs under WSL2: NCCL sometimes cannot make its shared memory there", "platform", "WSL2",
-                             ["if it fails, set distributed.env.NCCL_P2P_DISABLE or train on one GPU"]))
+        found.append(
+            finding(
+                "wsl2-multi-gpu-shm",
+                "possible",
+                "several GPUs under WSL2: NCCL sometimes cannot make its shared memory there",
+                "platform",
+                "WSL2",
+                ["if it fails, set distributed.env.NCCL_P2P_DISABLE or train on one GPU"],
+            )
+        )
     return found
 
 
@@ -88,20 +166,49 @@ def _shared_memory(inventory: HardwareInventory) -> list[Finding]:
     size = inventory.memory.shm_total_bytes
     if size is None or size >= _SMALL_SHM:
         return []
-    fix = "start the container with --shm-size=8g (or --ipc=host)" if inventory.platform.container else "enlarge /dev/shm (mount -o remount,size=8g /dev/shm)"
-    return [finding("nccl-shm-too-small", "likely", f"/dev/shm holds {size / 2**20:,.0f} MiB; NCCL needs room there for several GPUs", "/dev/shm", f"{size:,} bytes", [fix])]
+    fix = (
+        "start the container with --shm-size=8g (or --ipc=host)"
+        if inventory.platform.container
+        else "enlarge /dev/shm (mount -o remount,size=8g /dev/shm)"
+    )
+    return [
+        finding(
+            "nccl-shm-too-small",
+            "likely",
+            f"/dev/shm holds {size / 2**20:,.0f} MiB; NCCL needs room there for several GPUs",
+            "/dev/shm",
+            f"{size:,} bytes",
+            [fix],
+        )
+    ]
 
 
 def _fabric(devices: Devices, inventory: HardwareInventory) -> list[Finding]:
     """On NVSwitch machines CUDA does not start before the fabric manager has."""
     states = {device.fabric for device in devices.used}
     if states & {"not started", "in progress"}:
-        return [finding("fabric-manager-down", "likely", "the NVSwitch fabric is not ready", "NVML", f"fabric: {', '.join(sorted(str(s) for s in states))}",
-                        ["systemctl status nvidia-fabricmanager; its version must equal the driver's"])]
+        return [
+            finding(
+                "fabric-manager-down",
+                "likely",
+                "the NVSwitch fabric is not ready",
+                "NVML",
+                f"fabric: {', '.join(sorted(str(s) for s in states))}",
+                ["systemctl status nvidia-fabricmanager; its version must equal the driver's"],
+            )
+        ]
     links = [link.nvlinks for link in inventory.links]
     if devices.count >= 8 and links and min(links) >= 12 and "completed" not in states:
-        return [finding("fabric-manager-down", "possible", "NVSwitch machine: CUDA needs the fabric manager running, in the driver's version", "nvidia-smi topo -m",
-                        f"all pairs joined by {min(links)} NVLinks", ["check once: systemctl is-active nvidia-fabricmanager"])]
+        return [
+            finding(
+                "fabric-manager-down",
+                "possible",
+                "NVSwitch machine: CUDA needs the fabric manager running, in the driver's version",
+                "nvidia-smi topo -m",
+                f"all pairs joined by {min(links)} NVLinks",
+                ["check once: systemctl is-active nvidia-fabricmanager"],
+            )
+        ]
     return []
 
 
@@ -109,62 +216,25 @@ def _amd(devices: Devices, inventory: HardwareInventory) -> list[Finding]:
     found = []
     names = " ".join(device.name or "" for device in devices.used)
     if "MI250" in names or all((device.architecture or "").startswith("gfx90a") for device in devices.used):
-        found.append(finding("two-devices-per-card", "certain", "each card is two devices, and each takes a rank", "inventory", f"{devices.count} devices: {devices.words()}",
-                             ["nothing to set"]))
+        found.append(
+            finding(
+                "two-devices-per-card",
+                "certain",
+                "each card is two devices, and each takes a rank",
+                "inventory",
+                f"{devices.count} devices: {devices.words()}",
+                ["nothing to set"],
+            )
+        )
     if inventory.platform.system == "linux" and inventory.platform.iommu != "pt" and not inventory.platform.virtual:
-        found.append(finding("rccl-iommu-pt-missing", "possible", "the kernel was not started with iommu=pt, without which AMD GPUs can hang in a collective", "/proc/cmdline",
-                             f"iommu={inventory.platform.iommu or 'not set'}", ["add iommu=pt to the kernel command line if a run hangs"]))
+        found.append(
+            finding(
+                "rccl-iommu-pt-missing",
+                "possible",
+                "the kernel was not started with iommu=pt, without which AMD GPUs can hang in a collective",
+                "/proc/cmdline",
+                f"iommu={inventory.platform.iommu or 'not set'}",
+                ["add iommu=pt to the kernel command line if a run hangs"],
+            )
+        )
     return found
-
-
-def choice_findings(devices: Devices, inventory: HardwareInventory, needs: TrainingNeeds, *, backend: str, strategy: str, precision: str, processes: int,
-                    best_precision: str) -> list[Finding]:
-    """Choices of the person that this machine cannot follow, or only badly."""
-    found: list[Finding] = []
-    cpu, usable = devices.kind == "cpu", len(devices.used)
-    if devices.count > usable and not cpu:
-        found.append(finding("num-processes-exceeds-gpus", "certain", f"{count_of(devices.count, 'GPU')} asked for, {usable} usable on this machine", "inventory",
-                             devices.words() if usable else "no usable GPU", [f"set distributed.num_gpus_per_node to {usable}"], {"distributed.num_gpus_per_node": usable}))
-    elif devices.count and processes > devices.count:
-        found.append(finding("num-processes-exceeds-gpus", "certain", f"{processes} processes on {count_of(devices.count, 'GPU')}: NCCL fails with two ranks on one device", "preset",
-                             f"distributed.num_processes_per_node: {processes}", [f"set it to {devices.count}"], {"distributed.num_processes_per_node": devices.count}))
-    if backend in ("nccl", "xccl", "hccl") and cpu:
-        found.append(finding("backend-needs-gpu", "certain", f"backend {backend} cannot carry CPU tensors", "preset", f"distributed.backend: {backend}",
-                             ["set distributed.backend to gloo (or auto)"], {"distributed.backend": "gloo"}))
-    if backend == "gloo" and not cpu and processes * needs.num_nodes > 1 and inventory.platform.system != "windows":
-        found.append(finding("gloo-on-gpu", "certain", "Gloo moves GPU tensors through host memory: correct, but far slower than NCCL", "preset", "distributed.backend: gloo",
-                             ["set distributed.backend to auto"], {"distributed.backend": "auto"}))
-    if strategy in ("fsdp", "deepspeed") and cpu:
-        found.append(finding("sharding-on-cpu", "certain", f"{strategy} does not shard on a CPU", "preset", f"distributed.strategy: {strategy}",
-                             ["set distributed.strategy to ddp"], {"distributed.strategy": "ddp"}))
-    if needs.quantization and cpu:
-        found.append(finding("quantization-needs-gpu", "certain", "quantized weights need a GPU", "preset", f"model.quantization: {needs.quantization}", ["leave model.quantization out"]))
-    if asked(needs.precision):
-        found += _precision(devices, inventory, precision, best_precision)
-    if asked(needs.threads_per_process) and int(needs.threads_per_process) * processes > inventory.cpu.usable_cores:
-        cores, total = inventory.cpu.usable_cores, int(needs.threads_per_process) * processes
-        found.append(finding("too-many-threads", "certain", f"{total} threads on {count_of(cores, 'usable core')}: they take turns and slow each other down", "preset",
-                             f"distributed.threads_per_process: {needs.threads_per_process}", [f"set it to {max(1, cores // processes)} or auto"],
-                             {"distributed.threads_per_process": max(1, cores // processes)}))
-    for name, value in needs.env.items():
-        if name in ("NCCL_P2P_DISABLE", "NCCL_IB_DISABLE") and value not in ("", "0") and not cpu:
-            found.append(finding("env-without-reason", "possible", f"{name}={value} turns off a fast path; nothing on this machine asks for it", "preset", f"distributed.env.{name}: {value}",
-                                 ["leave it out unless it cures a hang you have seen"]))
-    return found
-
-
-def _precision(devices: Devices, inventory: HardwareInventory, precision: str, best: str) -> list[Finding]:
-    patch = {"training.precision": best}
-    if devices.kind == "cpu" and precision == "fp16":
-        return [finding("fp16-on-cpu", "certain", "fp16 does nothing on a CPU", "preset", "training.precision: fp16", [f"set it to {best}"], patch)]
-    if devices.kind == "cpu" and precision == "bf16" and not inventory.cpu.fast_bf16:
-        return [finding("bf16-slow-on-cpu", "certain", "this CPU has no bf16 units: several times slower than fp32", "cpu flags", ", ".join(inventory.cpu.flags) or "none of AMX, AVX512-BF16",
-                        ["set training.precision to fp32"], patch)]
-    if devices.kind == "apple" and precision != "fp32":
-        return [finding("mps-amp-unsupported", "possible", f"{precision} on Apple GPUs works only with recent torch", "preset", f"training.precision: {precision}", ["set it to fp32"], patch)]
-    old = [device for device in devices.used if device.capability is not None and device.capability < (8, 0)]
-    if precision == "bf16" and old:
-        return [finding("bf16-unsupported-gpu" if old[0].capability < (7, 0) else "bf16-emulated-not-hardware", "certain",
-                        f"{short_name(old[0])} has no bf16 units (compute capability {old[0].compute_capability}, needs 8.0)", "NVML",
-                        f"GPU {old[0].index}: {old[0].compute_capability}", [f"set training.precision to {best}"], patch)]
-    return []

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from engine.contract.findings import Decision, Finding
 from engine.contract.flops import peak_flops_per_s
 from wizard.advice.reasons import asked, count_of, finding, gib, kept, other, short_name
+from wizard.advice.usable import usable_devices
 from wizard.hardware.inventory import Accelerator, HardwareInventory, Slice
 from wizard.questions.needs import TrainingNeeds
-
-#: torch's CUDA wheels carry no kernels below this. Source: the release notes of torch 2.0 (Kepler dropped) and of
-#: CUDA 13 (Maxwell, Pascal, Volta dropped).
-_OLDEST = (5, 0)
-_OLDEST_CUDA_13 = (7, 5)
 
 
 @dataclass(frozen=True)
@@ -56,17 +52,22 @@ class Devices:
         return " and ".join(f"{sum(short_name(d) == name for d in self.used)} x {name}" for name in names)
 
 
-def decide_devices(inventory: HardwareInventory, needs: TrainingNeeds,
-                   fits: Callable[[int], bool | None]) -> tuple[Devices, Decision, list[Finding]]:
+def decide_devices(
+    inventory: HardwareInventory, needs: TrainingNeeds, fits: Callable[[int], bool | None]
+) -> tuple[Devices, Decision, list[Finding]]:
     """`fits(memory_bytes)`: whether one device of that size can hold the training alone (None: unknown)."""
     findings: list[Finding] = []
-    usable = _usable(inventory, findings)
+    usable = usable_devices(inventory, findings)
     wanted = needs.num_gpus_per_node
     if asked(wanted):
         return (*_as_asked(int(wanted), usable, inventory), findings)
     if not usable:
         reason = _why_cpu(inventory)
-        return Devices("cpu"), _decision("cpu", (), reason, "fair" if inventory.unknown.get("nvidia") else "high"), findings
+        return (
+            Devices("cpu"),
+            _decision("cpu", (), reason, "fair" if inventory.unknown.get("nvidia") else "high"),
+            findings,
+        )
     kind = usable[0].vendor
     if kind == "apple":
         decision = _decision("apple", usable[:1], "one Apple GPU (MPS), which shares the main memory")
@@ -82,62 +83,11 @@ def decide_devices(inventory: HardwareInventory, needs: TrainingNeeds,
         reason = f"native Windows has no NCCL, so one GPU of {len(chosen)}; under WSL2 all of them train"
         chosen, alternative = chosen[:1], other(len(chosen), "the training runs under WSL2")
     devices = Devices(kind, tuple(chosen), subset=_must_be_named(chosen, inventory))
-    return devices, _decision(kind, chosen, reason, "high" if len({d.name for d in whole}) == 1 else "fair", alternative), findings
-
-
-def _usable(inventory: HardwareInventory, findings: list[Finding]) -> list[Accelerator]:
-    """Devices of one kind that are visible and that the installed torch can drive."""
-    visible = [device for device in inventory.accelerators if device.visible]
-    hidden = len(inventory.accelerators) - len(visible)
-    if hidden:
-        findings.append(finding(
-            "devices-hidden", "certain", f"{count_of(hidden, 'GPU')} of {len(inventory.accelerators)} hidden by the environment",
-            "environment", ", ".join(f"{key}={value}" for key, value in inventory.environment.items() if "VISIBLE" in key) or "a *_VISIBLE_DEVICES variable",
-            ["unset the variable to use all of them; leave it if that is what you want"]))
-    # one communication library drives one maker's devices
-    order = [vendor for vendor in ("nvidia", "amd", "intel", "ascend", "apple") if any(d.vendor == vendor for d in visible)]
-    devices = [device for device in visible if device.vendor == order[0]] if order else []
-    if devices and not _torch_can(devices[0].vendor, inventory, findings):
-        return []
-    return [device for device in devices if _kernels_for(device, inventory, findings)]
-
-
-def _torch_can(vendor: str, inventory: HardwareInventory, findings: list[Finding]) -> bool:
-    build = inventory.software.torch
-    if build is None or vendor in ("apple", "ascend"):  # not installed here: another machine, or an unknown build
-        return True
-    have = {"nvidia": build.cuda, "amd": build.hip, "intel": build.xpu}[vendor]
-    if have:
-        return True
-    names = {"nvidia": "CUDA", "amd": "ROCm", "intel": "XPU"}
-    findings.append(finding(
-        "torch-build-without-gpu", "certain", f"the installed torch cannot use the {vendor.upper() if vendor != 'intel' else 'Intel'} GPU of this machine",
-        "torch/version.py", f"torch {build.version}: no {names[vendor]}",
-        [f"install a {names[vendor]} build of torch (pytorch.org shows the command for this machine)"]))
-    return False
-
-
-def _kernels_for(device: Accelerator, inventory: HardwareInventory, findings: list[Finding]) -> bool:
-    capability = device.capability
-    if device.vendor != "nvidia" or capability is None:
-        return True
-    build = inventory.software.torch
-    cuda = _version(build.cuda if build else None)
-    oldest = _OLDEST_CUDA_13 if cuda and cuda >= (13, 0) else _OLDEST
-    too_new = cuda is not None and cuda < (12, 8) and capability >= (10, 0)
-    if capability >= oldest and not too_new:
-        if build is None and capability >= (10, 0):
-            findings.append(finding(
-                "gpu-arch-not-in-torch-build", "possible", f"{short_name(device)} needs a torch built for CUDA 12.8 or newer",
-                "compute capability", f"{device.compute_capability}", ["choose a torch wheel for cu128 or newer"]))
-        return True
-    summary = (f"{short_name(device)} (compute capability {device.compute_capability}) needs torch for CUDA 12.8 or newer" if too_new
-               else f"{short_name(device)} (compute capability {device.compute_capability}) is too old for present torch builds")
-    findings.append(finding(
-        "gpu-arch-not-in-torch-build", "certain" if build else "likely", summary, "compute capability",
-        f"GPU {device.index}: {device.compute_capability}; torch {build.version if build else 'not installed here'}",
-        ["install a torch wheel for cu128 or newer"] if too_new else ["train on the CPU, or on another GPU", "a torch of 1.12 or older still has kernels for it, but this program does not run on that"]))
-    return False
+    return (
+        devices,
+        _decision(kind, chosen, reason, "high" if len({d.name for d in whole}) == 1 else "fair", alternative),
+        findings,
+    )
 
 
 def _as_asked(wanted: int, usable: list[Accelerator], inventory: HardwareInventory) -> tuple[Devices, Decision]:
@@ -175,18 +125,37 @@ def _same_kind(whole: list[Accelerator], fits: Callable[[int], bool | None], fin
     rank = _ranking(whole)
     best = max(groups, key=lambda group: (rank(group[0]), len(group)))
     slower = [device for device in whole if device not in best]
-    findings.append(finding(
-        "mixed-gpus", "certain", "different GPUs: every step waits for the slowest", "inventory",
-        ", ".join(f"GPU {device.index}: {short_name(device)}" for device in whole),
-        ["train on the faster kind alone where the model fits", "else give all the same micro-batch and accept the slower pace"]))
+    findings.append(
+        finding(
+            "mixed-gpus",
+            "certain",
+            "different GPUs: every step waits for the slowest",
+            "inventory",
+            ", ".join(f"GPU {device.index}: {short_name(device)}" for device in whole),
+            [
+                "train on the faster kind alone where the model fits",
+                "else give all the same micro-batch and accept the slower pace",
+            ],
+        )
+    )
     enough = fits(best[0].memory_bytes or 0)
     if enough is not False and _faster_alone(best, whole):
-        reason = (f"{len(best)} x {short_name(best[0])} alone: with {', '.join(sorted({short_name(d) for d in slower}))} beside it every step "
-                  f"would wait for the slower card" + ("" if enough else " (whether the model fits is not known)"))
+        reason = (
+            f"{len(best)} x {short_name(best[0])} alone: with "
+            f"{', '.join(sorted({short_name(d) for d in slower}))} beside it every step "
+            f"would wait for the slower card" + ("" if enough else " (whether the model fits is not known)")
+        )
         return best, reason, other(len(whole), "the model does not fit on the faster kind alone")
-    reason = f"all {len(whole)}, though they differ: " + ("the model does not fit on the faster kind alone" if enough is False
-                                                          else "together they are faster than the best kind alone")
-    return whole, reason, other([device.index for device in best], "the model fits there and the slower cards hold it back")
+    reason = f"all {len(whole)}, though they differ: " + (
+        "the model does not fit on the faster kind alone"
+        if enough is False
+        else "together they are faster than the best kind alone"
+    )
+    return (
+        whole,
+        reason,
+        other([device.index for device in best], "the model fits there and the slower cards hold it back"),
+    )
 
 
 def _faster_alone(best: list[Accelerator], everyone: list[Accelerator]) -> bool:
@@ -215,31 +184,46 @@ def _one_slice(usable: list[Accelerator], findings: list[Finding]) -> tuple[Devi
     part, device = max(parts, key=lambda pair: pair[0].memory_bytes or 0) if parts else (None, usable[0])
     devices = Devices(device.vendor, (device,), slice=part, subset=True)
     size = f" of {gib(part.memory_bytes)} GiB" if part and part.memory_bytes else ""
-    return devices, _decision(device.vendor, (device,), f"one MIG slice{size}, the largest: slices do not talk to each other",
-                              alternative=other("the whole GPU", "MIG mode is turned off"))
+    return devices, _decision(
+        device.vendor,
+        (device,),
+        f"one MIG slice{size}, the largest: slices do not talk to each other",
+        alternative=other("the whole GPU", "MIG mode is turned off"),
+    )
 
 
 def _mig_finding(devices: list[Accelerator]) -> Finding:
     return finding(
-        "mig-multi-instance", "certain", "MIG is on: a process sees one slice, and slices do not communicate", "NVML",
+        "mig-multi-instance",
+        "certain",
+        "MIG is on: a process sees one slice, and slices do not communicate",
+        "NVML",
         ", ".join(f"GPU {device.index}: MIG on" for device in devices),
-        ["train on one slice or on the whole GPUs only", "or turn MIG off (nvidia-smi -mig 0, needs root and an idle GPU)"])
+        [
+            "train on one slice or on the whole GPUs only",
+            "or turn MIG off (nvidia-smi -mig 0, needs root and an idle GPU)",
+        ],
+    )
 
 
 def _why_cpu(inventory: HardwareInventory) -> str:
     cores = inventory.cpu.usable_cores
     if inventory.accelerators:
-        return f"none of the {count_of(len(inventory.accelerators), 'GPU')} can be used here; {count_of(cores, 'core')} of the CPU can"
+        gpus = count_of(len(inventory.accelerators), "GPU")
+        return f"none of the {gpus} can be used here; {count_of(cores, 'core')} of the CPU can"
     broken = inventory.unknown.get("nvidia") or inventory.unknown.get("amd") or inventory.unknown.get("intel")
-    return f"no GPU answers ({broken}); {count_of(cores, 'core')} of the CPU" if broken else f"no GPU on this machine; {count_of(cores, 'core')} to compute with"
+    return (
+        f"no GPU answers ({broken}); {count_of(cores, 'core')} of the CPU"
+        if broken
+        else f"no GPU on this machine; {count_of(cores, 'core')} to compute with"
+    )
 
 
 def _decision(kind: str, devices, reason: str, confidence: str = "high", alternative=None) -> Decision:
-    return Decision(value={"accelerator": kind, "count": len(devices), "indices": [device.index for device in devices]},
-                    reason=reason, confidence=confidence, alternative=alternative,
-                    facts=[f"GPU {device.index}: {device.name or device.architecture or 'name unknown'}" for device in devices])
-
-
-def _version(text: str | None) -> tuple[int, ...] | None:
-    parts = (text or "").split(".")[:2]
-    return tuple(int(part) for part in parts) if parts[0].isdigit() and all(part.isdigit() for part in parts) else None
+    return Decision(
+        value={"accelerator": kind, "count": len(devices), "indices": [device.index for device in devices]},
+        reason=reason,
+        confidence=confidence,
+        alternative=alternative,
+        facts=[f"GPU {device.index}: {device.name or device.architecture or 'name unknown'}" for device in devices],
+    )

@@ -99,8 +99,14 @@ def estimate(model: ModelFacts, needs: TrainingNeeds, setting: Setting, kind: st
     else:
         activations = tokens * shape.layers * per_token
     logits = tokens * shape.vocab * (12.0 if width == 4 else 16.0)
-    terms = {"weights": weights / shards, "gradients": trained * 4.0 / shards, "optimizer": trained * optimizer / shards,
-             "activations": activations, "logits": logits, "overhead": _OVERHEAD.get(kind, _OVERHEAD_GPU)}
+    terms = {
+        "weights": weights / shards,
+        "gradients": trained * 4.0 / shards,
+        "optimizer": trained * optimizer / shards,
+        "activations": activations,
+        "logits": logits,
+        "overhead": _OVERHEAD.get(kind, _OVERHEAD_GPU),
+    }
     if shards > 1:  # the 16-bit copy exists only of what is gathered: one block whole, and the next on its way
         terms["gathered"] = 2 * (parameters / shape.layers) * (width + 4.0)
     return Estimate(terms)
@@ -116,8 +122,14 @@ def _layer_elements(shape) -> float:
     return 8 * shape.hidden + 2 * shape.q_width + 2 * shape.kv_width + inner
 
 
-def decide_memory(model: ModelFacts | None, needs: TrainingNeeds, setting: Setting, devices: Devices, budget: float | None,
-                  device_bytes: float | None) -> Decision:
+def decide_memory(
+    model: ModelFacts | None,
+    needs: TrainingNeeds,
+    setting: Setting,
+    devices: Devices,
+    budget: float | None,
+    device_bytes: float | None,
+) -> Decision:
     """What the chosen setting needs on each device, as a range, term by term."""
     need = estimate(model, needs, setting, devices.kind) if model else None
     if need is None:
@@ -133,18 +145,28 @@ def decide_memory(model: ModelFacts | None, needs: TrainingNeeds, setting: Setti
         reason = f"too much: {reason}"
     elif holds(need, budget) is False:
         reason = f"tight: {reason}"
-    value = {"per_device_bytes": two_figures(need.total), "range_bytes": [two_figures(low), two_figures(high)],
-             "budget_bytes": round(budget) if budget else None, "fits": fits,
-             "terms_bytes": {name: two_figures(size) for name, size in need.terms.items()}}
+    value = {
+        "per_device_bytes": two_figures(need.total),
+        "range_bytes": [two_figures(low), two_figures(high)],
+        "budget_bytes": round(budget) if budget else None,
+        "fits": fits,
+        "terms_bytes": {name: two_figures(size) for name, size in need.terms.items()},
+    }
     counted = f"{model.parameters:,} parameters (from {model.parameters_from})"
-    return Decision(value=value, reason=reason, confidence="low" if budget is None else "fair", facts=["from: tables", counted,
-                    f"{setting.micro_batch} x {setting.max_length} tokens, {setting.precision}, {setting.strategy}"
-                    + (", gradient checkpointing" if setting.gradient_checkpointing else "")])
+    return Decision(
+        value=value,
+        reason=reason,
+        confidence="low" if budget is None else "fair",
+        facts=[
+            "from: tables",
+            counted,
+            f"{setting.micro_batch} x {setting.max_length} tokens, {setting.precision}, {setting.strategy}"
+            + (", gradient checkpointing" if setting.gradient_checkpointing else ""),
+        ],
+    )
 
 
 def _why_unknown(model: ModelFacts | None) -> str:
     if model is None:
         return "not known before a model is chosen"
     return "not known: " + (next(iter(model.unknown.values()), "the configuration does not name its sizes"))
-
-

@@ -18,18 +18,33 @@ def asked(value: Any) -> bool:
 
 def kept(value: Any, why: str, facts: list[str] | None = None, alternative: Alternative | None = None) -> Decision:
     """The person's own choice; it stands, whatever the advice would have been."""
-    return Decision(value=value, reason=f"as you set it; {why}", confidence="high", facts=facts or [], alternative=alternative)
+    return Decision(
+        value=value, reason=f"as you set it; {why}", confidence="high", facts=facts or [], alternative=alternative
+    )
 
 
 def other(value: Any, when: str) -> Alternative:
     return Alternative(value=value, when=when)
 
 
-def finding(category: str, confidence: str, summary: str, source: str, text: str, fix: list[str] | None = None,
-            patch: dict[str, Any] | None = None) -> Finding:
+def finding(
+    category: str,
+    confidence: str,
+    summary: str,
+    source: str,
+    text: str,
+    fix: list[str] | None = None,
+    patch: dict[str, Any] | None = None,
+) -> Finding:
     """A finding whose one piece of evidence is `text`, read from `source`."""
-    return Finding(category=category, confidence=confidence, summary=summary, fix=fix or [], preset_patch=patch,
-                   evidence=[Evidence(source=source, text=text)])
+    return Finding(
+        category=category,
+        confidence=confidence,
+        summary=summary,
+        fix=fix or [],
+        preset_patch=patch,
+        evidence=[Evidence(source=source, text=text)],
+    )
 
 
 def gib(size: float) -> str:
@@ -45,7 +60,13 @@ def two_figures(value: float) -> float:
 def short_name(device: Accelerator) -> str:
     """`NVIDIA GeForce RTX 3090` as `RTX 3090`; without a name the maker's."""
     if not device.name:
-        return {"nvidia": "NVIDIA GPU", "amd": "AMD GPU", "apple": "Apple GPU", "intel": "Intel GPU", "ascend": "Ascend NPU"}[device.vendor]
+        return {
+            "nvidia": "NVIDIA GPU",
+            "amd": "AMD GPU",
+            "apple": "Apple GPU",
+            "intel": "Intel GPU",
+            "ascend": "Ascend NPU",
+        }[device.vendor]
     name = device.name
     for word in ("NVIDIA ", "GeForce ", "Tesla ", "AMD ", "Instinct ", "Intel(R) "):
         name = name.replace(word, "")

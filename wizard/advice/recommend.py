@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from engine.contract.findings import Decision, Finding
 from wizard.advice.backend import decide_backend
 from wizard.advice.batch import batch_findings, decide_batch
-from wizard.advice.concerns import choice_findings, machine_findings
+from wizard.advice.choices import choice_findings
+from wizard.advice.concerns import machine_findings
 from wizard.advice.devices import Devices, decide_devices
 from wizard.advice.environment import decide_env
 from wizard.advice.memory import SHARE_GPU, Setting, budget_bytes, decide_memory, estimate, holds
@@ -51,8 +52,9 @@ class Recommendation(BaseModel):
         return self.model_dump(include={"decisions", "findings", "unknown"}, exclude_none=False)
 
 
-def recommend(inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFacts | None = None,
-              data: DataFacts | None = None) -> Recommendation:
+def recommend(
+    inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFacts | None = None, data: DataFacts | None = None
+) -> Recommendation:
     """Decide everything that was left open. What the person fixed is kept, and questioned in `findings`."""
 
     def fits_alone(memory_bytes: int) -> bool | None:
@@ -66,14 +68,27 @@ def recommend(inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFa
     max_length = decide_max_length(devices, needs, model, data)
     packing = decide_packing(needs, model, data, max_length.value)
     budget = budget_bytes(devices, inventory, processes.value)
-    plan = choose_plan(devices, needs, model, data, world=world, precision=precision.value, max_length=max_length.value,
-                       packing=packing.value, budget=budget)
+    plan = choose_plan(
+        devices,
+        needs,
+        model,
+        data,
+        world=world,
+        precision=precision.value,
+        max_length=max_length.value,
+        packing=packing.value,
+        budget=budget,
+    )
     backend = decide_backend(devices, world, inventory, needs)
     network, network_findings = decide_network(inventory, needs)
     threads = decide_threads(processes.value, inventory, needs)
     bucket = decide_bucket(backend.value, network, inventory, needs)
     size = _device_bytes(devices, inventory, processes.value)
-    whole = estimate(model, needs, Setting("ddp", True, 1, max_length.value, precision.value, world), devices.kind) if model else None
+    whole = (
+        estimate(model, needs, Setting("ddp", True, 1, max_length.value, precision.value, world), devices.kind)
+        if model
+        else None
+    )
     decisions = {
         "devices": device_choice,
         "backend": backend,
@@ -82,7 +97,9 @@ def recommend(inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFa
         "precision": precision,
         "batch": decide_batch(plan.batch, plan.batch_reason, world, max_length.value, plan.fits),
         "memory": decide_memory(model, needs, plan.setting, devices, budget, size),
-        "speed": decide_speed(devices, inventory, needs, model, plan.setting, plan.batch[2], backend.value, network.value, plan.fits),
+        "speed": decide_speed(
+            devices, inventory, needs, model, plan.setting, plan.batch[2], backend.value, network.value, plan.fits
+        ),
         "gradient_checkpointing": decide_gradient_checkpointing(plan, needs),
         "max_length": max_length,
         "packing": packing,
@@ -94,11 +111,24 @@ def recommend(inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFa
     }
     open_precision = decide_precision(devices, inventory, needs.model_copy(update={"precision": "auto"})).value
     findings += network_findings + machine_findings(devices, inventory, processes.value)
-    findings += choice_findings(devices, inventory, needs, backend=backend.value, strategy=decisions["strategy"].value,
-                                precision=precision.value, processes=processes.value, best_precision=open_precision)
+    findings += choice_findings(
+        devices,
+        inventory,
+        needs,
+        backend=backend.value,
+        strategy=decisions["strategy"].value,
+        precision=precision.value,
+        processes=processes.value,
+        best_precision=open_precision,
+    )
     findings += batch_findings(needs, plan.batch, world) + memory_findings(plan, devices, needs, budget)
-    return Recommendation(decisions=decisions, findings=_by_weight(findings), unknown=_unknown(inventory, model, data),
-                          settings=_settings(decisions, devices, needs), num_nodes=needs.num_nodes)
+    return Recommendation(
+        decisions=decisions,
+        findings=_by_weight(findings),
+        unknown=_unknown(inventory, model, data),
+        settings=_settings(decisions, devices, needs),
+        num_nodes=needs.num_nodes,
+    )
 
 
 def hardware_summary(inventory: HardwareInventory) -> dict[str, Any]:
@@ -107,20 +137,29 @@ def hardware_summary(inventory: HardwareInventory) -> dict[str, Any]:
     names = list(dict.fromkeys(device.name or device.architecture or device.vendor for device in shown))
     counted = [f"{sum((d.name or d.architecture or d.vendor) == name for d in shown)} x {name}" for name in names]
     memory = inventory.memory.total_bytes
-    summary = {"accelerator": ", ".join(counted) or "none", "cpu": inventory.cpu.model, "cpu_cores": inventory.cpu.usable_cores,
-               "memory_gib": round(memory / 2**30) if memory else None, "system": inventory.platform.system}
+    summary = {
+        "accelerator": ", ".join(counted) or "none",
+        "cpu": inventory.cpu.model,
+        "cpu_cores": inventory.cpu.usable_cores,
+        "memory_gib": round(memory / 2**30) if memory else None,
+        "system": inventory.platform.system,
+    }
     return {key: value for key, value in summary.items() if value is not None}
 
 
 def _settings(decisions: dict[str, Decision], devices: Devices, needs: TrainingNeeds) -> dict[str, Any]:
     batch = decisions["batch"].value
     settings = {
-        "data.max_length": decisions["max_length"].value, "data.packing": decisions["packing"].value,
+        "data.max_length": decisions["max_length"].value,
+        "data.packing": decisions["packing"].value,
         **{f"training.{name}": batch[name] for name in ("global_batch", "micro_batch", "gradient_accumulation")},
-        "training.learning_rate": decisions["learning_rate"].value, "training.precision": decisions["precision"].value,
+        "training.learning_rate": decisions["learning_rate"].value,
+        "training.precision": decisions["precision"].value,
         "training.gradient_checkpointing": decisions["gradient_checkpointing"].value,
-        "distributed.backend": decisions["backend"].value, "distributed.strategy": decisions["strategy"].value,
-        "distributed.num_gpus_per_node": devices.count, "distributed.num_processes_per_node": decisions["processes"].value,
+        "distributed.backend": decisions["backend"].value,
+        "distributed.strategy": decisions["strategy"].value,
+        "distributed.num_gpus_per_node": devices.count,
+        "distributed.num_processes_per_node": decisions["processes"].value,
         "distributed.threads_per_process": decisions["threads"].value,
         "distributed.communication.bucket_mb": decisions["bucket"].value,
     }
@@ -150,6 +189,8 @@ def _by_weight(findings: list[Finding]) -> list[Finding]:
 def _unknown(inventory: HardwareInventory, model: ModelFacts | None, data: DataFacts | None) -> list[str]:
     """What was not known when deciding, each with the reason."""
     said = [f"{name}: {reason}" for name, reason in inventory.unknown.items()]
-    said += [f"model {name}: {reason}" for name, reason in (model.unknown if model else {"": "none chosen yet"}).items()]
+    said += [
+        f"model {name}: {reason}" for name, reason in (model.unknown if model else {"": "none chosen yet"}).items()
+    ]
     said += [f"data {name}: {reason}" for name, reason in (data.unknown if data else {"": "none chosen yet"}).items()]
     return [text.replace(" :", ":") for text in said]

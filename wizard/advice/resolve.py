@@ -52,19 +52,41 @@ def impossible(preset: Preset, recommendation: Recommendation) -> list[Problem]:
     for finding in recommendation.findings:
         if finding.category == "num-processes-exceeds-gpus" and finding.confidence == "certain":
             key, best = next(iter((finding.preset_patch or {}).items()))
-            wrong(key, devices["count"] if key.endswith("gpus_per_node") else processes, f"at most {best} ({finding.summary})")
-    if devices["count"] and isinstance(how.num_processes_per_node, int) and how.num_processes_per_node < devices["count"] and isinstance(how.num_gpus_per_node, int):
+            wrong(
+                key,
+                devices["count"] if key.endswith("gpus_per_node") else processes,
+                f"at most {best} ({finding.summary})",
+            )
+    if (
+        devices["count"]
+        and isinstance(how.num_processes_per_node, int)
+        and how.num_processes_per_node < devices["count"]
+        and isinstance(how.num_gpus_per_node, int)
+    ):
         wrong("distributed.num_processes_per_node", processes, f"{devices['count']}, one for each of num_gpus_per_node")
     backend, strategy = decisions["backend"].value, decisions["strategy"].value
     if backend in ("nccl", "xccl", "hccl") and cpu:
-        wrong("distributed.backend", backend, "gloo or auto: there is no GPU in use, and this backend carries only GPU tensors")
+        wrong(
+            "distributed.backend",
+            backend,
+            "gloo or auto: there is no GPU in use, and this backend carries only GPU tensors",
+        )
     elif backend in ("nccl", "xccl", "hccl") and backend != _native(devices["accelerator"]):
-        wrong("distributed.backend", backend, f"{_native(devices['accelerator'])} or auto for the {devices['accelerator']} GPUs of this machine")
+        wrong(
+            "distributed.backend",
+            backend,
+            f"{_native(devices['accelerator'])} or auto for the {devices['accelerator']} GPUs of this machine",
+        )
     if backend == "nccl" and any(finding.category == "windows-no-nccl" for finding in recommendation.findings):
         wrong("distributed.backend", backend, "gloo or auto: native Windows has no NCCL (WSL2 has)")
     if world > 1 and (backend == "none" or strategy == "single"):
         key = "distributed.strategy" if how.strategy == "single" else "distributed.backend"
-        wrong(key, "single" if key.endswith("strategy") else "none", f"ddp (or auto), since {processes} processes on {how.num_nodes} machine(s) make {world} ranks; or one process on one machine")
+        wrong(
+            key,
+            "single" if key.endswith("strategy") else "none",
+            f"ddp (or auto), since {processes} processes on {how.num_nodes} machine(s) make {world} ranks; "
+            "or one process on one machine",
+        )
     if strategy in ("fsdp", "deepspeed") and cpu:
         wrong("distributed.strategy", strategy, "ddp, single or auto: nothing is sharded on a CPU")
     if how.num_nodes > 1 and not how.main_address:
@@ -74,7 +96,11 @@ def impossible(preset: Preset, recommendation: Recommendation) -> list[Problem]:
     if preset.model.quantization and cpu:
         wrong("model.quantization", preset.model.quantization, "nothing: quantized weights need a GPU")
     if preset.model.quantization and preset.model.adapter is None:
-        wrong("model.quantization", preset.model.quantization, "model.adapter as well: quantized weights cannot be trained themselves")
+        wrong(
+            "model.quantization",
+            preset.model.quantization,
+            "model.adapter as well: quantized weights cannot be trained themselves",
+        )
     problems += _batch(preset, decisions["batch"], world) if not problems else []
     return problems
 
@@ -88,7 +114,13 @@ def _batch(preset: Preset, batch: Decision, world: int) -> list[Problem]:
         found = f"{total}, but micro_batch {micro} x gradient_accumulation {steps} x {world} ranks is {micro * steps * world}"
         return [Problem(key="training.global_batch", found=found, expected="three numbers that agree, or two of them")]
     nearest = max(1, round(total / world)) * world
-    return [Problem(key="training.global_batch", found=f"{total}, which {world} ranks do not divide", expected=f"a multiple of {world} (for example {nearest})")]
+    return [
+        Problem(
+            key="training.global_batch",
+            found=f"{total}, which {world} ranks do not divide",
+            expected=f"a multiple of {world} (for example {nearest})",
+        )
+    ]
 
 
 def _native(kind: str) -> str:

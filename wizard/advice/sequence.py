@@ -22,39 +22,91 @@ def characters_per_token(model: ModelFacts | None) -> float:
     return CHARACTERS_SMALL_VOCABULARY if small else CHARACTERS_PER_TOKEN
 
 
-def decide_max_length(devices: Devices, needs: TrainingNeeds, model: ModelFacts | None, data: DataFacts | None) -> Decision:
+def decide_max_length(
+    devices: Devices, needs: TrainingNeeds, model: ModelFacts | None, data: DataFacts | None
+) -> Decision:
     positions = model.max_positions if model else None
     if asked(needs.max_length):
         length = int(needs.max_length)
-        return kept(length, f"the model has {positions:,} positions" if positions else "the model's own limit is not known")
+        return kept(
+            length, f"the model has {positions:,} positions" if positions else "the model's own limit is not known"
+        )
     usual = {"cpu": _LONGEST_CPU, "apple": _LONGEST_APPLE}.get(devices.kind, _LONGEST_GPU)
     limit = min(usual, positions or usual)
     where = "a CPU" if devices.kind == "cpu" else "a GPU"
-    why = f"the model's {positions} positions" if positions and positions <= usual else f"usual on {where}: activations and time grow with it"
+    why = (
+        f"the model's {positions} positions"
+        if positions and positions <= usual
+        else f"usual on {where}: activations and time grow with it"
+    )
     if needs.task != "llm-pretrain" and data is not None and data.lengths is not None and data.kind != "unknown":
         per_token = characters_per_token(model)
         longest, most = data.lengths.longest / per_token * 1.15, data.lengths.p95 / per_token * 1.15
         needed = max(64, -(-int(longest) // 64) * 64)
-        facts = [f"{data.lengths.rows} rows sampled: 95 % within {data.lengths.p95:,.0f} characters, the longest {data.lengths.longest:,.0f}",
-                 f"about {per_token:g} characters a token"]
+        facts = [
+            f"{data.lengths.rows} rows sampled: 95 % within {data.lengths.p95:,.0f} characters, "
+            f"the longest {data.lengths.longest:,.0f}",
+            f"about {per_token:g} characters a token",
+        ]
         if needed <= limit:
-            return Decision(value=needed, confidence="fair", facts=facts, reason=f"the longest row seen is about {longest:,.0f} tokens")
-        cut = " (longer rows are cut)" if most <= limit else f"; 5 % of the rows are longer than about {most:,.0f} tokens and are cut"
-        return Decision(value=limit, confidence="fair", facts=facts, reason=f"{why}{cut}", alternative=other(needed, "no row may be cut, at the price of memory"))
-    return Decision(value=limit, confidence="fair", reason=why, alternative=other("longer", "the texts hang together over longer stretches") if not positions or positions > limit else None)
+            return Decision(
+                value=needed,
+                confidence="fair",
+                facts=facts,
+                reason=f"the longest row seen is about {longest:,.0f} tokens",
+            )
+        cut = (
+            " (longer rows are cut)"
+            if most <= limit
+            else f"; 5 % of the rows are longer than about {most:,.0f} tokens and are cut"
+        )
+        return Decision(
+            value=limit,
+            confidence="fair",
+            facts=facts,
+            reason=f"{why}{cut}",
+            alternative=other(needed, "no row may be cut, at the price of memory"),
+        )
+    return Decision(
+        value=limit,
+        confidence="fair",
+        reason=why,
+        alternative=other("longer", "the texts hang together over longer stretches")
+        if not positions or positions > limit
+        else None,
+    )
 
 
 def decide_packing(needs: TrainingNeeds, model: ModelFacts | None, data: DataFacts | None, max_length: int) -> Decision:
     """Whether rows are packed; `auto` is left to the engine where only the tokens themselves can tell."""
     if asked(needs.packing):
-        return kept(bool(needs.packing), "packed rows do not see each other" if needs.packing else "each row is a sequence of its own")
+        return kept(
+            bool(needs.packing),
+            "packed rows do not see each other" if needs.packing else "each row is a sequence of its own",
+        )
     if needs.task == "llm-pretrain":
-        return Decision(value=True, confidence="high", reason="plain text has no rows to keep apart: every sequence is full")
+        return Decision(
+            value=True, confidence="high", reason="plain text has no rows to keep apart: every sequence is full"
+        )
     if data is None or data.lengths is None:
-        return Decision(value="auto", confidence="fair", reason="decided when the rows are tokenized: their lengths are not known yet")
+        return Decision(
+            value="auto",
+            confidence="fair",
+            reason="decided when the rows are tokenized: their lengths are not known yet",
+        )
     tokens = data.lengths.mean / characters_per_token(model)
     share = min(1.0, tokens / max_length)
     facts = [f"mean row about {tokens:,.0f} tokens of {max_length}"]
     if share < _FULL:
-        return Decision(value=True, confidence="fair", facts=facts, reason=f"a row fills about {share:.0%} of a sequence; packing leaves no gaps")
-    return Decision(value=False, confidence="fair", facts=facts, reason=f"rows fill about {share:.0%} of a sequence already; packing would only cost")
+        return Decision(
+            value=True,
+            confidence="fair",
+            facts=facts,
+            reason=f"a row fills about {share:.0%} of a sequence; packing leaves no gaps",
+        )
+    return Decision(
+        value=False,
+        confidence="fair",
+        facts=facts,
+        reason=f"rows fill about {share:.0%} of a sequence already; packing would only cost",
+    )

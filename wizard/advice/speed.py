@@ -48,15 +48,29 @@ class Step:
         return self.wait_s / self.total_s
 
 
-def decide_speed(devices: Devices, inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFacts | None, setting: Setting,
-                 accumulation: int, backend: str, interface: str | None, fits: bool | None) -> Decision:
+def decide_speed(
+    devices: Devices,
+    inventory: HardwareInventory,
+    needs: TrainingNeeds,
+    model: ModelFacts | None,
+    setting: Setting,
+    accumulation: int,
+    backend: str,
+    interface: str | None,
+    fits: bool | None,
+) -> Decision:
     """{tokens_per_s: [low, high], step_s: [low, high], waiting_share: [low, high]}, or None with the reason."""
     why = "it does not fit into memory" if fits is False else _why_unknown(devices, model, setting)
     if why:
         return Decision(value=None, reason=why, confidence="low", facts=["from: tables"])
     link = inventory.network.interface(interface) if interface else None
     if setting.world > 1 and bandwidth(devices, inventory, needs, backend, link, 0) is None:
-        return Decision(value=None, reason="the speed of the network between the machines is not known", confidence="low", facts=["from: tables"])
+        return Decision(
+            value=None,
+            reason="the speed of the network between the machines is not known",
+            confidence="low",
+            facts=["from: tables"],
+        )
     slow, fast = (_step(devices, inventory, needs, model, setting, accumulation, backend, link, end) for end in (0, 1))
     tokens = setting.micro_batch * accumulation * setting.world * setting.max_length
     low, high = two_figures(tokens / slow.total_s), two_figures(tokens / fast.total_s)
@@ -68,7 +82,10 @@ def decide_speed(devices: Devices, inventory: HardwareInventory, needs: Training
         value["waiting_share"] = [two_figures(share) for share in shares]
         reason += f"; {_share(shares)} of a step waiting for gradients"
         if backend != "gloo" and needs.num_nodes == 1:
-            over = sorted(_step(devices, inventory, needs, model, setting, accumulation, "gloo", link, end).waiting for end in (0, 1))
+            over = sorted(
+                _step(devices, inventory, needs, model, setting, accumulation, "gloo", link, end).waiting
+                for end in (0, 1)
+            )
             value["waiting_share_gloo"] = [two_figures(share) for share in over]
             facts.append(f"over Gloo {_share(over)} of a step would be waiting")
     return Decision(value=value, reason=reason, confidence="low", facts=facts)
@@ -78,7 +95,9 @@ def _why_unknown(devices: Devices, model: ModelFacts | None, setting: Setting) -
     if devices.kind == "cpu":
         return "no table foresees a CPU; it is measured from the first steps on"
     if not devices.used or _peak(devices, setting) is None:
-        return f"no table has the peak of {devices.words()} in {setting.precision}; it is measured from the first steps on"
+        return (
+            f"no table has the peak of {devices.words()} in {setting.precision}; it is measured from the first steps on"
+        )
     if model is None or model.shape is None or (model.matrix_parameters or model.parameters) is None:
         return "not known before the model's size is"
     return None
@@ -89,11 +108,22 @@ def _peak(devices: Devices, setting: Setting) -> float | None:
     return None if devices.slice is not None or None in peaks else min(peaks)
 
 
-def _step(devices: Devices, inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFacts, setting: Setting, accumulation: int,
-          backend: str, link: Interface | None, end: int) -> Step:
+def _step(
+    devices: Devices,
+    inventory: HardwareInventory,
+    needs: TrainingNeeds,
+    model: ModelFacts,
+    setting: Setting,
+    accumulation: int,
+    backend: str,
+    link: Interface | None,
+    end: int,
+) -> Step:
     """`end`: 0 for the slow end of every table, 1 for the fast one."""
     shape, matrices = model.shape, model.matrix_parameters or model.parameters
-    per_token = train_flops_per_token(matrices, shape.layers, shape.hidden, setting.max_length, setting.gradient_checkpointing)
+    per_token = train_flops_per_token(
+        matrices, shape.layers, shape.hidden, setting.max_length, setting.gradient_checkpointing
+    )
     if needs.adapter:  # frozen weights need no gradients of their own: a third of the work less
         per_token *= 2 / 3
     micro_s = per_token * setting.micro_batch * setting.max_length / (_peak(devices, setting) * _REACHED[end])
@@ -111,7 +141,9 @@ def _step(devices: Devices, inventory: HardwareInventory, needs: TrainingNeeds, 
     return Step(compute, exposed * rounds)
 
 
-def bandwidth(devices: Devices, inventory: HardwareInventory, needs: TrainingNeeds, backend: str, link: Interface | None, end: int) -> float | None:
+def bandwidth(
+    devices: Devices, inventory: HardwareInventory, needs: TrainingNeeds, backend: str, link: Interface | None, end: int
+) -> float | None:
     """Bytes a second per GPU of the slowest way on the ring; None where the network between machines is unknown."""
     indices = {device.index for device in devices.used}
     inside = [_between(item)[end] for item in inventory.links if item.first in indices and item.second in indices]

@@ -32,8 +32,18 @@ class Plan:
     need: float | None
 
 
-def choose_plan(devices: Devices, needs: TrainingNeeds, model: ModelFacts | None, data: DataFacts | None, *, world: int,
-                precision: str, max_length: int, packing: object, budget: float | None) -> Plan:
+def choose_plan(
+    devices: Devices,
+    needs: TrainingNeeds,
+    model: ModelFacts | None,
+    data: DataFacts | None,
+    *,
+    world: int,
+    precision: str,
+    max_length: int,
+    packing: object,
+    budget: float | None,
+) -> Plan:
     """The simplest plan that fits: no sharding before sharding, no recomputing before recomputing.
 
     Where none fits, the one that needs least.
@@ -53,11 +63,16 @@ def choose_plan(devices: Devices, needs: TrainingNeeds, model: ModelFacts | None
         fits = None if need is None or budget is None else need.total <= budget
         return Plan(strategy, recompute, batch, reason, chosen, fits, safe(batch[1]), need.total if need else None)
 
-    plans = [make(strategy, recompute) for strategy in _strategies(needs, world, cpu) for recompute in _recompute(needs)]
+    plans = [
+        make(strategy, recompute) for strategy in _strategies(needs, world, cpu) for recompute in _recompute(needs)
+    ]
     if all(plan.fits is None for plan in plans):
         return plans[0]
-    return (_first(plans, lambda plan: plan.safe and _busy(plan, cpu)) or _first(plans, lambda plan: plan.safe)
-            or min(plans, key=lambda plan: plan.need or 0))
+    return (
+        _first(plans, lambda plan: plan.safe and _busy(plan, cpu))
+        or _first(plans, lambda plan: plan.safe)
+        or min(plans, key=lambda plan: plan.need or 0)
+    )
 
 
 def _strategies(needs: TrainingNeeds, world: int, cpu: bool) -> list[str]:
@@ -83,36 +98,86 @@ def _first(plans: list[Plan], good: Callable[[Plan], bool | None]) -> Plan | Non
     return next((plan for plan in plans if good(plan)), None)
 
 
-def decide_strategy(plan: Plan, devices: Devices, needs: TrainingNeeds, world: int, device_bytes: float | None, whole: float | None) -> Decision:
+def decide_strategy(
+    plan: Plan, devices: Devices, needs: TrainingNeeds, world: int, device_bytes: float | None, whole: float | None
+) -> Decision:
     """`whole`: bytes one rank would need without sharding, None where unknown."""
-    room = f"needs {gib(plan.need)} of {gib(device_bytes)} GiB on each {_thing(devices)}" if plan.need and device_bytes else None
+    room = (
+        f"needs {gib(plan.need)} of {gib(device_bytes)} GiB on each {_thing(devices)}"
+        if plan.need and device_bytes
+        else None
+    )
     if asked(needs.strategy):
         return kept(needs.strategy, room or "memory is not known")
     if plan.strategy == "single":
-        return Decision(value="single", confidence="high", reason="one process" + (f" {room}" if room else ": nothing to share"),
-                        alternative=other("ddp", "more GPUs or machines join"))
+        return Decision(
+            value="single",
+            confidence="high",
+            reason="one process" + (f" {room}" if room else ": nothing to share"),
+            alternative=other("ddp", "more GPUs or machines join"),
+        )
     if plan.strategy == "fsdp":
-        size = f"a whole copy needs {gib(whole)} of {gib(device_bytes)} GiB" if whole and device_bytes else "a whole copy does not fit"
-        return Decision(value="fsdp", confidence="fair", reason=f"{size}, so weights, gradients and optimizer are sharded over {count_of(world, 'GPU')}"
-                        + (f": {room}" if room and plan.fits else ""),
-                        alternative=other("ddp", "an adapter, on an int4 base if need be, makes a whole copy fit: far less to communicate"))
+        size = (
+            f"a whole copy needs {gib(whole)} of {gib(device_bytes)} GiB"
+            if whole and device_bytes
+            else "a whole copy does not fit"
+        )
+        return Decision(
+            value="fsdp",
+            confidence="fair",
+            reason=f"{size}, so weights, gradients and optimizer are sharded over {count_of(world, 'GPU')}"
+            + (f": {room}" if room and plan.fits else ""),
+            alternative=other(
+                "ddp", "an adapter, on an int4 base if need be, makes a whole copy fit: far less to communicate"
+            ),
+        )
     if plan.fits is None:
-        return Decision(value="ddp", confidence="low", reason="every rank holds the whole model; whether it fits is not known yet",
-                        alternative=other("fsdp", "a whole copy does not fit on one GPU") if devices.kind != "cpu" else None)
+        return Decision(
+            value="ddp",
+            confidence="low",
+            reason="every rank holds the whole model; whether it fits is not known yet",
+            alternative=other("fsdp", "a whole copy does not fit on one GPU") if devices.kind != "cpu" else None,
+        )
     if plan.fits is False:
-        return Decision(value="ddp", confidence="low", reason=f"nothing that was tried fits; {room or 'memory is short'}")
-    return Decision(value="ddp", confidence="high", reason=f"{room}: every rank holds the whole model and only gradients travel" if room else
-                    "every rank holds the whole model", alternative=other("fsdp", "a larger model or longer sequences no longer fit") if devices.kind != "cpu" else None)
+        return Decision(
+            value="ddp", confidence="low", reason=f"nothing that was tried fits; {room or 'memory is short'}"
+        )
+    return Decision(
+        value="ddp",
+        confidence="high",
+        reason=f"{room}: every rank holds the whole model and only gradients travel"
+        if room
+        else "every rank holds the whole model",
+        alternative=other("fsdp", "a larger model or longer sequences no longer fit")
+        if devices.kind != "cpu"
+        else None,
+    )
 
 
 def decide_gradient_checkpointing(plan: Plan, needs: TrainingNeeds) -> Decision:
     if asked(needs.gradient_checkpointing):
-        return kept(plan.gradient_checkpointing, "activations are computed twice" if plan.gradient_checkpointing else "activations stay in memory")
+        return kept(
+            plan.gradient_checkpointing,
+            "activations are computed twice" if plan.gradient_checkpointing else "activations stay in memory",
+        )
     if plan.gradient_checkpointing:
-        return Decision(value=True, confidence="fair", reason="activations do not fit otherwise; computing them twice costs about a third more time")
+        return Decision(
+            value=True,
+            confidence="fair",
+            reason="activations do not fit otherwise; computing them twice costs about a third more time",
+        )
     if plan.fits is None:
-        return Decision(value=False, confidence="low", reason="costs about a third more time; turn it on if memory runs out", alternative=other(True, "memory runs out"))
-    return Decision(value=False, confidence="high", reason="activations fit into memory; recomputing them would cost a third more time")
+        return Decision(
+            value=False,
+            confidence="low",
+            reason="costs about a third more time; turn it on if memory runs out",
+            alternative=other(True, "memory runs out"),
+        )
+    return Decision(
+        value=False,
+        confidence="high",
+        reason="activations fit into memory; recomputing them would cost a third more time",
+    )
 
 
 def memory_findings(plan: Plan, devices: Devices, needs: TrainingNeeds, budget: float | None) -> list[Finding]:
@@ -133,9 +198,18 @@ def memory_findings(plan: Plan, devices: Devices, needs: TrainingNeeds, budget: 
     if plan.setting.max_length > 256:
         fix.append(f"shorter sequences (data.max_length below {plan.setting.max_length})")
     fix.append("a smaller model, or " + ("more memory" if cpu else "more or larger GPUs"))
-    return [finding("host-oom-sigkill" if cpu or devices.kind == "apple" else "cuda-oom-ddp-replica", "possible" if plan.fits else "likely",
-                    f"needs about {gib(plan.need)} GiB on each {_thing(devices)}, which may use {gib(budget)}" + (": tight" if plan.fits else ""),
-                    "memory estimate", f"{plan.strategy}, micro-batch {plan.batch[1]}, {plan.setting.max_length} tokens, {plan.setting.precision}", fix, patch)]
+    return [
+        finding(
+            "host-oom-sigkill" if cpu or devices.kind == "apple" else "cuda-oom-ddp-replica",
+            "possible" if plan.fits else "likely",
+            f"needs about {gib(plan.need)} GiB on each {_thing(devices)}, which may use {gib(budget)}"
+            + (": tight" if plan.fits else ""),
+            "memory estimate",
+            f"{plan.strategy}, micro-batch {plan.batch[1]}, {plan.setting.max_length} tokens, {plan.setting.precision}",
+            fix,
+            patch,
+        )
+    ]
 
 
 def _thing(devices: Devices) -> str:

@@ -10,9 +10,24 @@ from wizard.advice.reasons import gib
 from wizard.formatting import rate
 
 #: Titles in the order they are shown.
-TITLES = {"devices": "devices", "backend": "backend", "strategy": "strategy", "processes": "processes", "precision": "precision", "batch": "batch",
-          "memory": "memory", "speed": "speed", "max_length": "length", "packing": "packing", "gradient_checkpointing": "recompute", "learning_rate": "rate",
-          "threads": "threads", "network": "network", "bucket": "bucket", "env": "environment"}
+TITLES = {
+    "devices": "devices",
+    "backend": "backend",
+    "strategy": "strategy",
+    "processes": "processes",
+    "precision": "precision",
+    "batch": "batch",
+    "memory": "memory",
+    "speed": "speed",
+    "max_length": "length",
+    "packing": "packing",
+    "gradient_checkpointing": "recompute",
+    "learning_rate": "rate",
+    "threads": "threads",
+    "network": "network",
+    "bucket": "bucket",
+    "env": "environment",
+}
 #: How `reasons.kept` begins.
 _SET = "as you set it; "
 #: Columns left beside `because ` and a margin on a screen of 80.
@@ -58,11 +73,20 @@ def summary_lines(decisions: dict[str, Decision], num_nodes: int) -> tuple[str, 
     """`NCCL · DDP on 4 GPUs · bf16 · 8 x 2 x 4 = 64 a step` and `because ...`."""
     backend, strategy, devices = decisions["backend"].value, decisions["strategy"].value, decisions["devices"].value
     processes, count = decisions["processes"].value, devices["count"]
-    where = f"{count} GPU" + ("s" if count > 1 else "") if count else f"{processes} CPU process" + ("es" if processes > 1 else "")
+    where = (
+        f"{count} GPU" + ("s" if count > 1 else "")
+        if count
+        else f"{processes} CPU process" + ("es" if processes > 1 else "")
+    )
     if num_nodes > 1:
         where = f"{num_nodes} machines x {where}"
-    parts = [f"{_STRATEGIES[strategy]} on {where}" if backend != "none" else f"one process on {'the CPU' if not count else '1 GPU'}",
-             decisions["precision"].value, f"{batch_text(decisions['batch'].value)} a step"]
+    parts = [
+        f"{_STRATEGIES[strategy]} on {where}"
+        if backend != "none"
+        else f"one process on {'the CPU' if not count else '1 GPU'}",
+        decisions["precision"].value,
+        f"{batch_text(decisions['batch'].value)} a step",
+    ]
     if backend != "none":
         parts.insert(0, NAMES[backend])
     return " · ".join(parts), f"because {_because(decisions)}"

@@ -8,7 +8,9 @@ HELP = "show what this machine has: processors, memory, GPUs and their links, ne
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the whole inventory; `recommend --inventory FILE` reads it")
+    parser.add_argument(
+        "--json", action="store_true", help="print the whole inventory; `recommend --inventory FILE` reads it"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,9 +14,22 @@ HELP = "say how to train here, and why: backend, strategy, precision, batch, ...
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("preset", nargs="?", help="a preset: a file, or the name of a shipped or saved one; without it a plain fine-tune is assumed")
-    parser.add_argument("--inventory", metavar="FILE", help="decide for another machine: what `probe --json` printed there")
-    parser.add_argument("--set", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help="a preset value to assume, as in `run`")
+    parser.add_argument(
+        "preset",
+        nargs="?",
+        help="a preset: a file, or the name of a shipped or saved one; without it a plain fine-tune is assumed",
+    )
+    parser.add_argument(
+        "--inventory", metavar="FILE", help="decide for another machine: what `probe --json` printed there"
+    )
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a preset value to assume, as in `run`",
+    )
     parser.add_argument("--json", action="store_true", help="print decisions, findings and what is unknown")
 
 
@@ -59,11 +72,30 @@ def _wishes(preset_ref: str | None, settings: dict[str, Any], elsewhere: bool):
     else:
         found = find_preset(preset_ref)
         preset, base = load_preset(found.path, settings), found.base
-        needs, path, config, train = TrainingNeeds.from_preset(preset), preset.model.path, preset.model.from_config, preset.data.train
-    model = _or_unknown(elsewhere, lambda: read_model_facts(path, config, base),
-                        lambda why: ModelFacts(source=str(path or config), found=False, unknown={"model": why})) if path or config else None
-    data = _or_unknown(elsewhere, lambda: read_data_facts(train, base),
-                       lambda why: DataFacts(source=train, found=False, unknown={"data": why})) if train else None
+        needs, path, config, train = (
+            TrainingNeeds.from_preset(preset),
+            preset.model.path,
+            preset.model.from_config,
+            preset.data.train,
+        )
+    model = (
+        _or_unknown(
+            elsewhere,
+            lambda: read_model_facts(path, config, base),
+            lambda why: ModelFacts(source=str(path or config), found=False, unknown={"model": why}),
+        )
+        if path or config
+        else None
+    )
+    data = (
+        _or_unknown(
+            elsewhere,
+            lambda: read_data_facts(train, base),
+            lambda why: DataFacts(source=train, found=False, unknown={"data": why}),
+        )
+        if train
+        else None
+    )
     return needs, model, data
 
 
@@ -98,7 +130,12 @@ def _text(recommendation: Recommendation) -> str:
         lines.append(f"{title:<13}{value_text(name, decision):<22}{reason[0]:<64}{decision.confidence}")
         lines += [f"{'':<35}{line}" for line in reason[1:]]
         if decision.alternative is not None:
-            lines += [f"{'':<35}{line}" for line in textwrap.wrap(f"else {_plain(decision.alternative.value)}: if {decision.alternative.when}", 62)]
+            lines += [
+                f"{'':<35}{line}"
+                for line in textwrap.wrap(
+                    f"else {_plain(decision.alternative.value)}: if {decision.alternative.when}", 62
+                )
+            ]
     for finding in recommendation.findings:
         lines += ["", f"{finding.confidence}: {finding.summary}"]
         lines += [f"  seen   {item.text}" for item in finding.evidence]

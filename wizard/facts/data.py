@@ -20,8 +20,16 @@ BUILTIN = "builtin:python-docs"
 
 #: Columns by what they usually hold, most telling first.
 _CHAT = ("messages", "conversations", "conversation", "dialog", "dialogue", "chat")
-_PAIRS = (("prompt", "completion"), ("prompt", "response"), ("instruction", "output"), ("instruction", "response"),
-          ("question", "answer"), ("input", "output"), ("query", "response"), ("context", "response"))
+_PAIRS = (
+    ("prompt", "completion"),
+    ("prompt", "response"),
+    ("instruction", "output"),
+    ("instruction", "response"),
+    ("question", "answer"),
+    ("input", "output"),
+    ("query", "response"),
+    ("context", "response"),
+)
 _TEXT = ("text", "content", "document", "body", "article")
 #: Files sampled in a folder; their number beyond this changes nothing about columns and lengths.
 _MOST_SAMPLED = 8
@@ -49,7 +57,9 @@ class DataFacts(BaseModel):
     format: str | None = None
     kind: Kind = "unknown"
     columns: list[str] = Field(default_factory=list)
-    roles: dict[str, str] = Field(default_factory=dict, description="role (text, messages, prompt, completion): column found for it")
+    roles: dict[str, str] = Field(
+        default_factory=dict, description="role (text, messages, prompt, completion): column found for it"
+    )
     rows: int | None = None
     files: int | None = None
     bytes: int | None = None
@@ -65,40 +75,75 @@ def read_data_facts(source: str, base: Path) -> DataFacts:
     """
     if source.startswith("builtin:"):
         if source != BUILTIN:
-            raise InvalidError(f"data: there is no built-in data {source}", f"{BUILTIN} is there; or give a file, folder or hub id")
-        return DataFacts(source=source, found=True, format="builtin", kind="text", columns=["text"], roles={"text": "text"})
+            raise InvalidError(
+                f"data: there is no built-in data {source}", f"{BUILTIN} is there; or give a file, folder or hub id"
+            )
+        return DataFacts(
+            source=source, found=True, format="builtin", kind="text", columns=["text"], roles={"text": "text"}
+        )
     if not is_path(source, base, data=True):
-        return DataFacts(source=source, found=False, format="hub", unknown={
-            "data": f"{source} is a hub data set; its rows and columns are known once it is downloaded"})
+        return DataFacts(
+            source=source,
+            found=False,
+            format="hub",
+            unknown={"data": f"{source} is a hub data set; its rows and columns are known once it is downloaded"},
+        )
     path = resolve(source, base)
     if not path.exists():
         raise InvalidError(f"data: {path} does not exist", _instead(path))
     if path.is_dir() and ((path / "state.json").exists() or (path / "dataset_dict.json").exists()):
-        return DataFacts(source=source, found=True, format="saved data set", unknown={
-            "data": "a folder saved by the datasets library; its rows are read when the training starts"})
+        return DataFacts(
+            source=source,
+            found=True,
+            format="saved data set",
+            unknown={"data": "a folder saved by the datasets library; its rows are read when the training starts"},
+        )
     files = _files(path)
     samples = [sample_file(file) for file in files[:_MOST_SAMPLED]]
     rows = [row for sample in samples for row in sample.rows]
-    total = sum(sample.total for sample in samples) if len(files) <= _MOST_SAMPLED and all(s.total is not None for s in samples) else None
+    total = (
+        sum(sample.total for sample in samples)
+        if len(files) <= _MOST_SAMPLED and all(s.total is not None for s in samples)
+        else None
+    )
     size = sum(file.stat().st_size for file in files)
     if not rows:
         bad = sum(sample.bad for sample in samples)
-        raise InvalidError(f"data: {path} " + (f"has no usable row ({bad} could not be read)" if bad else "is empty"),
-                           "give data with at least one row")
+        raise InvalidError(
+            f"data: {path} " + (f"has no usable row ({bad} could not be read)" if bad else "is empty"),
+            "give data with at least one row",
+        )
     return _describe(source, format_of(files[0]) or "", rows, samples, total, len(files), size)
 
 
-def _describe(source: str, kind_of_file: str, rows: list[dict[str, Any]], samples: list[Sample], total: int | None,
-              files: int, size: int) -> DataFacts:
+def _describe(
+    source: str,
+    kind_of_file: str,
+    rows: list[dict[str, Any]],
+    samples: list[Sample],
+    total: int | None,
+    files: int,
+    size: int,
+) -> DataFacts:
     columns = list(dict.fromkeys(name for sample in samples for name in sample.columns))
     text_file = kind_of_file == "text"
     kind, roles = ("text", {"text": "text"}) if text_file else recognise(columns, rows)
     unknown = {} if total is not None or text_file else {"rows": "the file is large; rows are counted when it is read"}
     # a text file has no rows of its own: the engine cuts it at paragraphs
-    return DataFacts(source=source, found=True, format=kind_of_file, kind=kind, columns=columns, roles=roles,
-                     rows=None if text_file else total, files=files, bytes=size,
-                     lengths=None if text_file else lengths_of(rows, roles),
-                     bad_rows=sum(sample.bad for sample in samples), unknown=unknown)
+    return DataFacts(
+        source=source,
+        found=True,
+        format=kind_of_file,
+        kind=kind,
+        columns=columns,
+        roles=roles,
+        rows=None if text_file else total,
+        files=files,
+        bytes=size,
+        lengths=None if text_file else lengths_of(rows, roles),
+        bad_rows=sum(sample.bad for sample in samples),
+        unknown=unknown,
+    )
 
 
 def recognise(columns: list[str], rows: list[dict[str, Any]]) -> tuple[Kind, dict[str, str]]:
@@ -130,7 +175,10 @@ def check_columns(preset: Preset, facts: DataFacts) -> None:
     words = []
     for role, name in wrong.items():
         near = nearest_key(name, facts.columns)
-        words.append(f"data.columns.{role}: there is no column {name!r} in {facts.source}" + (f" (did you mean {near!r}?)" if near else ""))
+        words.append(
+            f"data.columns.{role}: there is no column {name!r} in {facts.source}"
+            + (f" (did you mean {near!r}?)" if near else "")
+        )
     raise InvalidError("\n".join(words), f"the columns are: {', '.join(facts.columns)}")
 
 
@@ -139,8 +187,13 @@ def lengths_of(rows: list[dict[str, Any]], roles: dict[str, str]) -> Lengths | N
     if not roles:
         return None
     sizes = sorted(sum(_characters(row.get(name)) for name in roles.values()) for row in rows)
-    return Lengths(rows=len(sizes), mean=round(sum(sizes) / len(sizes), 1), p50=sizes[len(sizes) // 2],
-                   p95=sizes[min(len(sizes) - 1, len(sizes) * 95 // 100)], longest=sizes[-1])
+    return Lengths(
+        rows=len(sizes),
+        mean=round(sum(sizes) / len(sizes), 1),
+        p50=sizes[len(sizes) // 2],
+        p95=sizes[min(len(sizes) - 1, len(sizes) * 95 // 100)],
+        longest=sizes[-1],
+    )
 
 
 def _characters(value: Any) -> int:
@@ -156,8 +209,11 @@ def _characters(value: Any) -> int:
 def _is_conversation(rows: list[dict[str, Any]], name: str) -> bool:
     values = [row.get(name) for row in rows[:50] if row.get(name)]
     return bool(values) and all(
-        isinstance(value, list) and value and all(isinstance(turn, dict) and {"role", "from"} & turn.keys() for turn in value)
-        for value in values)
+        isinstance(value, list)
+        and value
+        and all(isinstance(turn, dict) and {"role", "from"} & turn.keys() for turn in value)
+        for value in values
+    )
 
 
 def _is_text(rows: list[dict[str, Any]], name: str) -> bool:
@@ -169,16 +225,24 @@ def _files(path: Path) -> list[Path]:
     """The data files of a path, as the engine picks them: tables before texts, held-out splits left aside."""
     if path.is_file():
         if format_of(path) is None:
-            raise InvalidError(f"data: the format of {path} is not known by its name",
-                               "text (.txt, .md), JSON lines (.jsonl), .json, .csv, .tsv and .parquet can be read, with .gz or .zst after it")
+            raise InvalidError(
+                f"data: the format of {path} is not known by its name",
+                "text (.txt, .md), .jsonl, .json, .csv, .tsv and .parquet can be read, with .gz or .zst after it",
+            )
         return [path]
     found: list[Path] = []
     for where, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(where, name) for name in sorted(names)
-                  if not name.startswith(".") and name not in _SIDE_FILES and format_of(Path(name))]
+        found += [
+            Path(where, name)
+            for name in sorted(names)
+            if not name.startswith(".") and name not in _SIDE_FILES and format_of(Path(name))
+        ]
     if not found:
-        raise InvalidError(f"data: no data files in the folder {path}", "it needs files ending in .txt, .jsonl, .json, .csv, .tsv or .parquet")
+        raise InvalidError(
+            f"data: no data files in the folder {path}",
+            "it needs files ending in .txt, .jsonl, .json, .csv, .tsv or .parquet",
+        )
     tables = [file for file in found if format_of(file) != "text"]
     chosen = tables or found
     return [file for file in chosen if not _HELD_OUT.search(file.relative_to(path).as_posix())] or chosen
@@ -194,4 +258,6 @@ def _instead(path: Path) -> str:
         names = []
     near = nearest_key(path.name, names)
     shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    return (f"did you mean {near}? " if near else "") + (f"{parent} holds: {shown}" if names else f"{parent} is empty or cannot be read")
+    return (f"did you mean {near}? " if near else "") + (
+        f"{parent} holds: {shown}" if names else f"{parent} is empty or cannot be read"
+    )

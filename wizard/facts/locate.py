@@ -21,7 +21,11 @@ def is_path(text: str, base: Path, data: bool) -> bool:
     """
     if text.startswith("builtin:"):
         return False
-    if text.startswith(("/", "./", "../", "~", ".\\", "..\\")) or re.match(r"^[A-Za-z]:[\\/]", text) or text in (".", ".."):
+    if (
+        text.startswith(("/", "./", "../", "~", ".\\", "..\\"))
+        or re.match(r"^[A-Za-z]:[\\/]", text)
+        or text in (".", "..")
+    ):
         return True
     try:
         if resolve(text, base).exists():
@@ -47,13 +51,21 @@ def absolute(preset: Preset, base: Path) -> Preset:
     def moved(text: object, data: bool = False) -> object:
         return str(resolve(text, base)) if isinstance(text, str) and is_path(text, base, data) else text
 
-    model = preset.model.model_copy(update={
-        "path": moved(preset.model.path), "from_config": _moved_config(preset.model.from_config, base),
-        "tokenizer": moved(preset.model.tokenizer)})
+    model = preset.model.model_copy(
+        update={
+            "path": moved(preset.model.path),
+            "from_config": _moved_config(preset.model.from_config, base),
+            "tokenizer": moved(preset.model.tokenizer),
+        }
+    )
     template = preset.data.chat_template
-    data = preset.data.model_copy(update={
-        "train": moved(preset.data.train, data=True), "valid": moved(preset.data.valid, data=True),
-        "chat_template": str(resolve(template, base)) if _is_template_file(template, base) else template})
+    data = preset.data.model_copy(
+        update={
+            "train": moved(preset.data.train, data=True),
+            "valid": moved(preset.data.valid, data=True),
+            "chat_template": str(resolve(template, base)) if _is_template_file(template, base) else template,
+        }
+    )
     script = preset.script
     if script.path:
         script = script.model_copy(update={"path": str(resolve(script.path, base))})

@@ -46,7 +46,15 @@ class ModelFacts(BaseModel):
 
     @property
     def shape(self) -> Shape | None:
-        values = (self.layers, self.hidden_size, self.intermediate_size, self.heads, self.kv_heads, self.head_dim, self.vocab_size)
+        values = (
+            self.layers,
+            self.hidden_size,
+            self.intermediate_size,
+            self.heads,
+            self.kv_heads,
+            self.head_dim,
+            self.vocab_size,
+        )
         if None in values:
             return None
         return Shape(*values, self.max_positions, bool(self.tied_embeddings), self.gated_mlp is not False)
@@ -68,13 +76,18 @@ def read_model_facts(path: str | None, from_config: str | dict[str, Any] | None,
     if from_config is not None:
         return _from_config(from_config, base)
     if path is None:
-        raise InvalidError("no model: neither model.path nor model.from_config is set",
-                           "set model.path to a folder or hub id, or model.from_config to train from scratch")
+        raise InvalidError(
+            "no model: neither model.path nor model.from_config is set",
+            "set model.path to a folder or hub id, or model.from_config to train from scratch",
+        )
     if not is_path(path, base, data=False):
         folder = hub_folder(path)
         if folder is None:
-            return ModelFacts(source=path, found=False, unknown={
-                "model": f"{path} is not on this machine yet; its size is known once it is downloaded"})
+            return ModelFacts(
+                source=path,
+                found=False,
+                unknown={"model": f"{path} is not on this machine yet; its size is known once it is downloaded"},
+            )
         return _from_folder(path, folder)
     folder = resolve(path, base)
     if not folder.exists():
@@ -102,11 +115,15 @@ def _from_folder(source: str, folder: Path) -> ModelFacts:
     file = folder / "config.json"
     if not file.is_file():
         if (folder / "adapter_config.json").is_file():
-            raise InvalidError(f"model.path: {folder} holds an adapter, not a model",
-                               "give the base model here; an adapter alone cannot be trained further in this version")
+            raise InvalidError(
+                f"model.path: {folder} holds an adapter, not a model",
+                "give the base model here; an adapter alone cannot be trained further in this version",
+            )
         names = sorted(item.name for item in folder.iterdir())[:6]
-        raise InvalidError(f"model.path: {folder} has no config.json (it holds {', '.join(names) or 'nothing'})",
-                           "give the folder that holds config.json and the weights")
+        raise InvalidError(
+            f"model.path: {folder} has no config.json (it holds {', '.join(names) or 'nothing'})",
+            "give the folder that holds config.json and the weights",
+        )
     facts = _facts(source, _read_json(file), scratch=False, where=str(file))
     facts.folder = str(folder)
     try:
@@ -120,7 +137,11 @@ def _from_folder(source: str, folder: Path) -> ModelFacts:
             facts.parameters, facts.parameters_from = weights.parameters, "the weights' headers"
             facts.embedding_parameters = weights.embedding or facts.embedding_parameters
     else:
-        others = [item for item in folder.iterdir() if item.suffix in (".bin", ".pt") and item.name.startswith("pytorch_model")]
+        others = [
+            item
+            for item in folder.iterdir()
+            if item.suffix in (".bin", ".pt") and item.name.startswith("pytorch_model")
+        ]
         facts.size_bytes = sum(item.stat().st_size for item in others) or None
         if not others:
             facts.unknown.setdefault("weights", "no complete safetensors or pytorch_model files in the folder")
@@ -134,8 +155,12 @@ def _from_config(config: str | dict[str, Any], base: Path) -> ModelFacts:
     if not is_path(config, base, data=False):
         folder = hub_folder(config)
         if folder is None:
-            return ModelFacts(source=config, found=False, from_scratch=True, unknown={
-                "model": f"{config} is not on this machine yet; its size is known once it is downloaded"})
+            return ModelFacts(
+                source=config,
+                found=False,
+                from_scratch=True,
+                unknown={"model": f"{config} is not on this machine yet; its size is known once it is downloaded"},
+            )
         return _facts(config, _read_json(folder / "config.json"), scratch=True, where=config)
     file = resolve(config, base)
     if file.is_dir():
@@ -148,7 +173,10 @@ def _from_config(config: str | dict[str, Any], base: Path) -> ModelFacts:
 def _facts(source: str, config: dict[str, Any], scratch: bool, where: str) -> ModelFacts:
     # multimodal configurations keep the language model in a section of its own
     if "num_hidden_layers" not in config and isinstance(config.get("text_config"), dict):
-        config = {**config["text_config"], "model_type": config["text_config"].get("model_type", config.get("model_type"))}
+        config = {
+            **config["text_config"],
+            "model_type": config["text_config"].get("model_type", config.get("model_type")),
+        }
     if scratch and not config.get("model_type"):
         raise InvalidError(f"{where}: no model_type", "name the architecture, for example `model_type: llama`")
     try:
@@ -156,38 +184,62 @@ def _facts(source: str, config: dict[str, Any], scratch: bool, where: str) -> Mo
     except ValueError as error:
         raise InvalidError(f"{where}: {error}") from None
     if shape is not None and scratch and config.get("head_dim") is None and shape.hidden % shape.heads:
-        raise InvalidError(f"{where}: hidden_size {shape.hidden} is not a multiple of num_attention_heads {shape.heads}",
-                           "choose two that divide, or set head_dim")
+        raise InvalidError(
+            f"{where}: hidden_size {shape.hidden} is not a multiple of num_attention_heads {shape.heads}",
+            "choose two that divide, or set head_dim",
+        )
     if shape is not None and shape.heads % shape.kv_heads:
-        raise InvalidError(f"{where}: num_attention_heads {shape.heads} is not a multiple of num_key_value_heads {shape.kv_heads}")
+        raise InvalidError(
+            f"{where}: num_attention_heads {shape.heads} is not a multiple of num_key_value_heads {shape.kv_heads}"
+        )
     unknown = {}
     if count is None:
         unknown["parameters"] = f"no formula for architecture {config.get('model_type') or '(not named)'}"
     method = (config.get("quantization_config") or {}).get("quant_method") if not scratch else None
     dtype = config.get("dtype") or config.get("torch_dtype")
     return ModelFacts(
-        source=source, found=True, from_scratch=scratch, architecture=config.get("model_type"),
-        parameters=count.total if count else None, embedding_parameters=count.embedding if count else None,
-        parameters_from="the configuration" if count else None, **_sizes(shape),
+        source=source,
+        found=True,
+        from_scratch=scratch,
+        architecture=config.get("model_type"),
+        parameters=count.total if count else None,
+        embedding_parameters=count.embedding if count else None,
+        parameters_from="the configuration" if count else None,
+        **_sizes(shape),
         dtype={"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}.get(str(dtype)) if not scratch else "fp32",
-        quantized=str(method) if method else None, unknown=unknown)
+        quantized=str(method) if method else None,
+        unknown=unknown,
+    )
 
 
 def _sizes(shape: Shape | None) -> dict[str, Any]:
     if shape is None:
         return {}
-    return {"layers": shape.layers, "hidden_size": shape.hidden, "intermediate_size": shape.intermediate,
-            "heads": shape.heads, "kv_heads": shape.kv_heads, "head_dim": shape.head_dim, "vocab_size": shape.vocab,
-            "max_positions": shape.positions, "tied_embeddings": shape.tied, "gated_mlp": shape.gated}
+    return {
+        "layers": shape.layers,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.intermediate,
+        "heads": shape.heads,
+        "kv_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "vocab_size": shape.vocab,
+        "max_positions": shape.positions,
+        "tied_embeddings": shape.tied,
+        "gated_mlp": shape.gated,
+    }
 
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InvalidError(f"{file}: not a readable JSON file ({error})", "check that the model was saved or downloaded whole") from None
+        raise InvalidError(
+            f"{file}: not a readable JSON file ({error})", "check that the model was saved or downloaded whole"
+        ) from None
     if not isinstance(data, dict):
-        raise InvalidError(f"{file}: not a configuration (a JSON object)", "check that the model was saved or downloaded whole")
+        raise InvalidError(
+            f"{file}: not a configuration (a JSON object)", "check that the model was saved or downloaded whole"
+        )
     return data
 
 

@@ -42,30 +42,95 @@ class Count:
     embedding: int
 
 
-_LLAMA = {"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
-          "num_attention_heads": 32, "max_position_embeddings": 2048, "tie_word_embeddings": False}
+_LLAMA = {
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 2048,
+    "tie_word_embeddings": False,
+}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "llama": _LLAMA,
     "mistral": {**_LLAMA, "intermediate_size": 14336, "num_key_value_heads": 8, "max_position_embeddings": 131072},
-    "qwen2": {**_LLAMA, "vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32,
-              "max_position_embeddings": 32768},
-    "qwen3": {**_LLAMA, "vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32, "head_dim": 128,
-              "max_position_embeddings": 32768},
-    "gemma": {**_LLAMA, "vocab_size": 256000, "hidden_size": 3072, "intermediate_size": 24576, "num_hidden_layers": 28,
-              "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256, "max_position_embeddings": 8192,
-              "tie_word_embeddings": True},
-    "gemma2": {**_LLAMA, "vocab_size": 256000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
-               "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 8192,
-               "tie_word_embeddings": True},
-    "gemma3_text": {**_LLAMA, "vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
-                    "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131072,
-                    "tie_word_embeddings": True},
-    "phi3": {**_LLAMA, "vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192, "max_position_embeddings": 4096},
+    "qwen2": {
+        **_LLAMA,
+        "vocab_size": 151936,
+        "intermediate_size": 22016,
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 32768,
+    },
+    "qwen3": {
+        **_LLAMA,
+        "vocab_size": 151936,
+        "intermediate_size": 22016,
+        "num_key_value_heads": 32,
+        "head_dim": 128,
+        "max_position_embeddings": 32768,
+    },
+    "gemma": {
+        **_LLAMA,
+        "vocab_size": 256000,
+        "hidden_size": 3072,
+        "intermediate_size": 24576,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "head_dim": 256,
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": True,
+    },
+    "gemma2": {
+        **_LLAMA,
+        "vocab_size": 256000,
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": True,
+    },
+    "gemma3_text": {
+        **_LLAMA,
+        "vocab_size": 262208,
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 131072,
+        "tie_word_embeddings": True,
+    },
+    "phi3": {
+        **_LLAMA,
+        "vocab_size": 32064,
+        "hidden_size": 3072,
+        "intermediate_size": 8192,
+        "max_position_embeddings": 4096,
+    },
     "granite": _LLAMA,
-    "gpt2": {"vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "tie_word_embeddings": True},
-    "gpt_neox": {"vocab_size": 50432, "hidden_size": 6144, "intermediate_size": 24576, "num_hidden_layers": 44,
-                 "num_attention_heads": 64, "max_position_embeddings": 2048, "attention_bias": True,
-                 "tie_word_embeddings": False},
+    "gpt2": {
+        "vocab_size": 50257,
+        "n_embd": 768,
+        "n_layer": 12,
+        "n_head": 12,
+        "n_positions": 1024,
+        "tie_word_embeddings": True,
+    },
+    "gpt_neox": {
+        "vocab_size": 50432,
+        "hidden_size": 6144,
+        "intermediate_size": 24576,
+        "num_hidden_layers": 44,
+        "num_attention_heads": 64,
+        "max_position_embeddings": 2048,
+        "attention_bias": True,
+        "tie_word_embeddings": False,
+    },
 }
 KNOWN = tuple(_DEFAULTS)
 
@@ -93,9 +158,18 @@ def shape_of(config: dict[str, Any]) -> Shape | None:
         return None
     # gpt2 and its like leave the inner size out: four times the hidden size
     inner = number("intermediate_size", "n_inner", "ffn_dim") or 4 * hidden
-    return Shape(layers, hidden, inner, heads, number("num_key_value_heads") or heads, number("head_dim") or hidden // heads,
-                 vocab, number("max_position_embeddings", "n_positions"), bool(values.get("tie_word_embeddings", True)),
-                 gated=family not in ("gpt2", "gpt_neox", "opt", "bloom", "phi", "gptj", "falcon"))
+    return Shape(
+        layers,
+        hidden,
+        inner,
+        heads,
+        number("num_key_value_heads") or heads,
+        number("head_dim") or hidden // heads,
+        vocab,
+        number("max_position_embeddings", "n_positions"),
+        bool(values.get("tie_word_embeddings", True)),
+        gated=family not in ("gpt2", "gpt_neox", "opt", "bloom", "phi", "gptj", "falcon"),
+    )
 
 
 def count_parameters(config: dict[str, Any]) -> Count | None:
@@ -131,7 +205,12 @@ def _llama_like(family: str, shape: Shape, config: dict[str, Any]) -> Count:
 
 def _gpt2(shape: Shape) -> Count:
     hidden, inner = shape.hidden, shape.intermediate
-    layer = (3 * hidden * hidden + 3 * hidden) + (hidden * hidden + hidden) + (2 * hidden * inner + inner + hidden) + 4 * hidden
+    layer = (
+        (3 * hidden * hidden + 3 * hidden)
+        + (hidden * hidden + hidden)
+        + (2 * hidden * inner + inner + hidden)
+        + 4 * hidden
+    )
     embedding = (shape.vocab + (shape.positions or 0)) * hidden
     return Count(embedding + shape.layers * layer + 2 * hidden + (0 if shape.tied else shape.vocab * hidden), embedding)
 

@@ -14,8 +14,16 @@ from pathlib import Path
 
 #: A header is kilobytes to a few megabytes; more is not a safetensors file.
 _MOST_BYTES = 100_000_000
-_NAMES = {"F32": "fp32", "F16": "fp16", "BF16": "bf16", "F64": "fp64", "I8": "int8", "U8": "uint8",
-          "F8_E4M3": "fp8", "F8_E5M2": "fp8"}
+_NAMES = {
+    "F32": "fp32",
+    "F16": "fp16",
+    "BF16": "bf16",
+    "F64": "fp64",
+    "I8": "int8",
+    "U8": "uint8",
+    "F8_E4M3": "fp8",
+    "F8_E5M2": "fp8",
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,9 @@ def read_weights(folder: Path) -> Weights | None:
             count = math.prod(entry["shape"])
             parameters += count
             by_type[entry.get("dtype", "?")] = by_type.get(entry.get("dtype", "?"), 0) + count
-            if name.endswith(("embed_tokens.weight", "wte.weight", "wpe.weight", "embed_in.weight", "word_embeddings.weight")):
+            if name.endswith(
+                ("embed_tokens.weight", "wte.weight", "wpe.weight", "embed_in.weight", "word_embeddings.weight")
+            ):
                 embedding += count
     most = max(by_type, key=by_type.get) if by_type else None
     return Weights(parameters, embedding, _NAMES.get(most, most) if most else None, size, len(files))

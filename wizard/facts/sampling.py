@@ -19,8 +19,18 @@ SAMPLE_ROWS = 500
 _SAMPLE_BYTES = 8_000_000
 #: Files up to this size have their rows counted; at disk speed that takes well under a second.
 _COUNT_BYTES = 200_000_000
-_FORMATS = {".txt": "text", ".text": "text", ".md": "text", ".rst": "text", ".jsonl": "jsonl", ".ndjson": "jsonl",
-            ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+_FORMATS = {
+    ".txt": "text",
+    ".text": "text",
+    ".md": "text",
+    ".rst": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
 
 
 @dataclass
@@ -59,9 +69,13 @@ def sample_file(path: Path) -> Sample:
             text = head.decode("utf-8-sig", "replace")
             return Sample([{"text": text}] if text.strip() else [], ["text"], None)
     except PermissionError:
-        raise InvalidError(f"{path}: no permission to read it", "change the permission, or choose another file") from None
+        raise InvalidError(
+            f"{path}: no permission to read it", "change the permission, or choose another file"
+        ) from None
     except (OSError, EOFError, zlib.error) as error:
-        raise InvalidError(f"{path}: cannot be read ({' '.join(str(error).split())})", "the file may be damaged or half copied") from None
+        raise InvalidError(
+            f"{path}: cannot be read ({' '.join(str(error).split())})", "the file may be damaged or half copied"
+        ) from None
 
 
 def _open(path: Path) -> BinaryIO:
@@ -116,7 +130,9 @@ def _json(path: Path, head: bytes, whole: bool) -> Sample:
         except json.JSONDecodeError as error:
             if error.msg == "Extra data":  # JSON lines under another name
                 return _jsonl(head, True, None)
-            raise InvalidError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})", "mend the file, or write JSON lines") from None
+            raise InvalidError(
+                f"{path}, line {error.lineno}: not valid JSON ({error.msg})", "mend the file, or write JSON lines"
+            ) from None
         except (UnicodeDecodeError, RecursionError):
             raise InvalidError(f"{path}: not readable JSON text in UTF-8", "convert the file to UTF-8") from None
         if isinstance(data, dict):
@@ -169,7 +185,9 @@ def _csv(path: Path, head: bytes, whole: bool, delimiter: str | None, rest: Bina
             elif len(fields) != len(sample.columns):
                 sample.bad += 1
     except csv.Error as error:
-        raise InvalidError(f"{path}, line {reader.line_num}: not valid CSV ({error})", "mend the line, or export the table again") from None
+        raise InvalidError(
+            f"{path}, line {reader.line_num}: not valid CSV ({error})", "mend the line, or export the table again"
+        ) from None
     if whole:
         sample.total = count
     # quoted fields may hold line ends, so lines of a large file are no count of its rows
@@ -186,4 +204,7 @@ def _parquet(path: Path) -> Sample:
             rows = batch.to_pylist() if batch is not None else []
             return Sample(rows, list(file.schema_arrow.names), file.metadata.num_rows)
     except pyarrow.ArrowInvalid as error:
-        raise InvalidError(f"{path}: not a readable Parquet file ({' '.join(str(error).split())})", "the file may be damaged or half copied") from None
+        raise InvalidError(
+            f"{path}: not a readable Parquet file ({' '.join(str(error).split())})",
+            "the file may be damaged or half copied",
+        ) from None

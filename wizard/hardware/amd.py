@@ -21,8 +21,10 @@ def probe_amd(sources: Sources) -> Probed:
     devices, reason = _from_rocm_smi(sources)
     unknown: dict[str, str] = {}
     if not devices:
-        devices = [Accelerator(index=index, vendor="amd", architecture=node.get("arch"), memory_bytes=node.get("memory"))
-                   for index, node in enumerate(nodes)]
+        devices = [
+            Accelerator(index=index, vendor="amd", architecture=node.get("arch"), memory_bytes=node.get("memory"))
+            for index, node in enumerate(nodes)
+        ]
         unknown["amd"] = f"{reason}; names come from the kernel only" if devices else f"/dev/kfd exists, but {reason}"
     for device, node in zip(devices, nodes, strict=False):
         device.architecture = device.architecture or node.get("arch")
@@ -46,18 +48,25 @@ def _kfd_gpus(sources: Sources) -> list[dict[str, Any]]:
             continue
         number = int(version[1])
         arch = f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}"
-        sizes = [int(size) for bank in sources.names(f"{base}/{name}/mem_banks")
-                 for size in re.findall(r"^size_in_bytes (\d+)", sources.read(f"{base}/{name}/mem_banks/{bank}/properties") or "", re.M)]
+        sizes = [
+            int(size)
+            for bank in sources.names(f"{base}/{name}/mem_banks")
+            for size in re.findall(
+                r"^size_in_bytes (\d+)", sources.read(f"{base}/{name}/mem_banks/{bank}/properties") or "", re.M
+            )
+        ]
         found.append({"arch": arch, "memory": max(sizes) if sizes else None})
     return found
 
 
 def _from_rocm_smi(sources: Sources) -> tuple[list[Accelerator], str]:
-    output = sources.run(["rocm-smi", "--showproductname", "--showmeminfo", "vram", "--showuniqueid", "--showbus", "--json"], _TIMEOUT_S)
+    output = sources.run(
+        ["rocm-smi", "--showproductname", "--showmeminfo", "vram", "--showuniqueid", "--showbus", "--json"], _TIMEOUT_S
+    )
     if output.text is None:
         return _from_amd_smi(sources, output.reason or "rocm-smi printed nothing")
     try:
-        cards = json.loads(output.text[output.text.index("{"):])
+        cards = json.loads(output.text[output.text.index("{") :])
     except ValueError:
         return _from_amd_smi(sources, "the output of rocm-smi could not be read")
     devices = []
@@ -66,10 +75,18 @@ def _from_rocm_smi(sources: Sources) -> tuple[list[Accelerator], str]:
         if not number or not isinstance(card, dict):
             continue
         total, used = (_int(card.get(f"VRAM Total {part}Memory (B)")) for part in ("", "Used "))
-        devices.append(Accelerator(
-            index=len(devices), vendor="amd", name=_name(card), memory_bytes=total,
-            free_bytes=total - used if total is not None and used is not None else None,
-            architecture=(card.get("GFX Version") or None), uuid=card.get("Unique ID"), pci_bus_id=card.get("PCI Bus")))
+        devices.append(
+            Accelerator(
+                index=len(devices),
+                vendor="amd",
+                name=_name(card),
+                memory_bytes=total,
+                free_bytes=total - used if total is not None and used is not None else None,
+                architecture=(card.get("GFX Version") or None),
+                uuid=card.get("Unique ID"),
+                pci_bus_id=card.get("PCI Bus"),
+            )
+        )
     return devices, "rocm-smi listed no card"
 
 
@@ -78,7 +95,7 @@ def _from_amd_smi(sources: Sources, reason: str) -> tuple[list[Accelerator], str
     if output.text is None:
         return [], f"{reason}; {output.reason}"
     try:
-        data = json.loads(output.text[re.search(r"[\[{]", output.text).start():])
+        data = json.loads(output.text[re.search(r"[\[{]", output.text).start() :])
     except (ValueError, AttributeError):
         return [], "the output of amd-smi could not be read"
     rows = data.get("gpu_data", []) if isinstance(data, dict) else data
@@ -87,9 +104,15 @@ def _from_amd_smi(sources: Sources, reason: str) -> tuple[list[Accelerator], str
         asic, vram = row.get("asic") or {}, row.get("vram") or {}
         size = vram.get("size")
         size = _int(size.get("value") if isinstance(size, dict) else size)
-        devices.append(Accelerator(index=_int(row.get("gpu")) or len(devices), vendor="amd", name=asic.get("market_name"),
-                                   architecture=asic.get("target_graphics_version"),
-                                   memory_bytes=size * 2**20 if size is not None else None))
+        devices.append(
+            Accelerator(
+                index=_int(row.get("gpu")) or len(devices),
+                vendor="amd",
+                name=asic.get("market_name"),
+                architecture=asic.get("target_graphics_version"),
+                memory_bytes=size * 2**20 if size is not None else None,
+            )
+        )
     return devices, "amd-smi listed no GPU"
 
 

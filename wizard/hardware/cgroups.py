@@ -36,7 +36,11 @@ def memory_limit(sources: Sources) -> int | None:
 
 def _cpu_max(text: str | None) -> tuple[int | None, int | None]:
     parts = (text or "").split()
-    return (int(parts[0]), int(parts[1])) if len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit() else (None, None)
+    return (
+        (int(parts[0]), int(parts[1]))
+        if len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit()
+        else (None, None)
+    )
 
 
 def _folders(sources: Sources, controller: str) -> list[str]:
@@ -48,7 +52,11 @@ def _folders(sources: Sources, controller: str) -> list[str]:
         if names == "":
             mount = "/sys/fs/cgroup"
         elif controller in names.split(","):
-            mount = f"/sys/fs/cgroup/{names}" if sources.exists(f"/sys/fs/cgroup/{names}") else f"/sys/fs/cgroup/{controller}"
+            mount = (
+                f"/sys/fs/cgroup/{names}"
+                if sources.exists(f"/sys/fs/cgroup/{names}")
+                else f"/sys/fs/cgroup/{controller}"
+            )
         else:
             continue
         # inside a container the path may be the host's: then only the mount's root exists

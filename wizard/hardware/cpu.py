@@ -18,7 +18,9 @@ def probe_cpu(sources: Sources) -> Probed:
     if info is None:
         return _without_proc(sources)
     unknown: dict[str, str] = {}
-    blocks = [dict(re.findall(r"^([^:\t\n]+?)\s*: ?(.*)$", block, re.M)) for block in info.split("\n\n") if block.strip()]
+    blocks = [
+        dict(re.findall(r"^([^:\t\n]+?)\s*: ?(.*)$", block, re.M)) for block in info.split("\n\n") if block.strip()
+    ]
     logical = sum("processor" in block for block in blocks) or len(blocks)
     sockets = {block["physical id"] for block in blocks if "physical id" in block}
     cores = {(block["physical id"], block["core id"]) for block in blocks if {"physical id", "core id"} <= block.keys()}
@@ -29,10 +31,21 @@ def probe_cpu(sources: Sources) -> Probed:
     if not cores:
         unknown["cpu.physical_cores"] = "the kernel does not list sockets and cores; logical cores are used"
     have = set((first.get("flags") or first.get("Features") or "").split())
-    return Probed({"cpu": Cpu(
-        model=model, sockets=len(sockets) or None, physical_cores=len(cores) or None, logical_cores=logical or None,
-        affinity_cores=_affinity(sources), quota_cores=quota_cores(sources),
-        flags=[flag for flag in _FLAGS if flag in have], numa=_numa(sources))}, unknown)
+    return Probed(
+        {
+            "cpu": Cpu(
+                model=model,
+                sockets=len(sockets) or None,
+                physical_cores=len(cores) or None,
+                logical_cores=logical or None,
+                affinity_cores=_affinity(sources),
+                quota_cores=quota_cores(sources),
+                flags=[flag for flag in _FLAGS if flag in have],
+                numa=_numa(sources),
+            )
+        },
+        unknown,
+    )
 
 
 def _without_proc(sources: Sources) -> Probed:
@@ -43,9 +56,17 @@ def _without_proc(sources: Sources) -> Probed:
     model = None
     if (sources.system or platform.system()) == "Darwin":
         model = (sources.run(["sysctl", "-n", "machdep.cpu.brand_string"], 3).text or "").strip() or None
-    return Probed({"cpu": Cpu(model=model or platform.processor() or None, physical_cores=physical,
-                              logical_cores=psutil.cpu_count(), affinity_cores=_affinity(sources))},
-                  {} if physical else {"cpu.physical_cores": "psutil could not tell"})
+    return Probed(
+        {
+            "cpu": Cpu(
+                model=model or platform.processor() or None,
+                physical_cores=physical,
+                logical_cores=psutil.cpu_count(),
+                affinity_cores=_affinity(sources),
+            )
+        },
+        {} if physical else {"cpu.physical_cores": "psutil could not tell"},
+    )
 
 
 def _affinity(sources: Sources) -> int | None:
@@ -77,8 +98,13 @@ def _numa(sources: Sources) -> list[NumaNode]:
         if not found:
             continue
         total = re.search(r"MemTotal:\s*(\d+) kB", sources.read(f"{base}/{name}/meminfo") or "")
-        nodes.append(NumaNode(id=int(found[1]), cpus=sources.read(f"{base}/{name}/cpulist") or None,
-                              memory_bytes=int(total[1]) * 1024 if total else None))
+        nodes.append(
+            NumaNode(
+                id=int(found[1]),
+                cpus=sources.read(f"{base}/{name}/cpulist") or None,
+                memory_bytes=int(total[1]) * 1024 if total else None,
+            )
+        )
     return sorted(nodes, key=lambda node: node.id)
 
 

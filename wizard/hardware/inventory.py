@@ -30,7 +30,9 @@ class Platform(_Part):
     wsl: int | None = Field(None, description="1 or 2 under the Windows Subsystem for Linux")
     container: str | None = Field(None, description="docker, podman, kubernetes, ... where inside one")
     virtual: bool | None = Field(None, description="a hypervisor is underneath")
-    iommu: str | None = Field(None, description="what the kernel command line says about the IOMMU, `pt` for pass-through")
+    iommu: str | None = Field(
+        None, description="what the kernel command line says about the IOMMU, `pt` for pass-through"
+    )
 
 
 class NumaNode(_Part):
@@ -46,7 +48,9 @@ class Cpu(_Part):
     logical_cores: int | None = None
     affinity_cores: int | None = Field(None, description="logical cores this process may be scheduled on")
     quota_cores: float | None = Field(None, description="limit of the control group; None without one")
-    flags: list[str] = Field(default_factory=list, description="those that matter here: amx_bf16, avx512_bf16, avx512f, avx2")
+    flags: list[str] = Field(
+        default_factory=list, description="those that matter here: amx_bf16, avx512_bf16, avx512f, avx2"
+    )
     numa: list[NumaNode] = Field(default_factory=list)
 
     @property
@@ -103,7 +107,9 @@ class Accelerator(_Part):
     processes: int | None = Field(None, description="processes that compute on it now")
     mig: bool = False
     slices: list[Slice] = Field(default_factory=list)
-    fabric: str | None = Field(None, description="NVSwitch fabric: completed | in progress | not started | not supported")
+    fabric: str | None = Field(
+        None, description="NVSwitch fabric: completed | in progress | not started | not supported"
+    )
     visible: bool = Field(True, description="False where CUDA_VISIBLE_DEVICES and the like hide it from this process")
 
     @property
@@ -114,7 +120,10 @@ class Accelerator(_Part):
 
 
 class Link(_Part):
-    """The way between two accelerators (indices), in `nvidia-smi topo -m` words: NV12, PIX, PXB, PHB, NODE, SYS; XGMI on AMD."""
+    """The way between two accelerators (indices).
+
+    `path` in the words of `nvidia-smi topo -m`: NV12, PIX, PXB, PHB, NODE, SYS; XGMI or PCIE on AMD.
+    """
 
     first: int
     second: int
@@ -163,7 +172,9 @@ class Network(_Part):
     interfaces: list[Interface] = Field(default_factory=list)
     default_interface: str | None = None
     routes: list[Route] = Field(default_factory=list)
-    host_addresses: list[str] = Field(default_factory=list, description="what the hosts file says the host's own name is")
+    host_addresses: list[str] = Field(
+        default_factory=list, description="what the hosts file says the host's own name is"
+    )
     rdma: list[RdmaPort] = Field(default_factory=list)
 
     def interface(self, name: str) -> Interface | None:
@@ -183,7 +194,9 @@ class Software(_Part):
     python: str | None = None
     packages: dict[str, str] = Field(default_factory=dict)
     torch: TorchBuild | None = None
-    drivers: dict[str, str] = Field(default_factory=dict, description="nvidia, cuda (newest the driver runs), rocm, ...")
+    drivers: dict[str, str] = Field(
+        default_factory=dict, description="nvidia, cuda (newest the driver runs), rocm, ..."
+    )
 
 
 class HardwareInventory(_Part):
@@ -198,7 +211,9 @@ class HardwareInventory(_Part):
     nic_links: list[NicLink] = Field(default_factory=list)
     network: Network = Field(default_factory=Network)
     software: Software = Field(default_factory=Software)
-    environment: dict[str, str] = Field(default_factory=dict, description="variables that steer devices and communication")
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="variables that steer devices and communication"
+    )
     unknown: dict[str, str] = Field(default_factory=dict, description="what could not be read, and why")
 
     def link(self, first: int, second: int) -> Link | None:
@@ -224,7 +239,9 @@ def load_inventory(path: str | Path) -> HardwareInventory:
     if not isinstance(data, dict) or not {"cpu", "platform", "accelerators"} & set(data):
         raise ValueError(f"{path}: not an inventory; `autotrain-wizard probe --json` writes one")
     if isinstance(data.get("version"), int) and data["version"] > VERSION:
-        raise ValueError(f"{path}: version {data['version']} of the inventory is newer than {VERSION}; upgrade autotrain-wizard")
+        raise ValueError(
+            f"{path}: version {data['version']} of the inventory is newer than {VERSION}; upgrade autotrain-wizard"
+        )
     try:
         return HardwareInventory.model_validate(data)
     except ValidationError as error:

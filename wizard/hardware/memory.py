@@ -22,9 +22,18 @@ def probe_memory(sources: Sources) -> Probed:
         state = psutil.virtual_memory()
         total, available = state.total, state.available
     shm_total, shm_free = _shm(sources)
-    return Probed({"memory": Memory(total_bytes=total, available_bytes=available, limit_bytes=memory_limit(sources),
-                                    shm_total_bytes=shm_total, shm_free_bytes=shm_free)},
-                  {} if total else {"memory": "/proc/meminfo does not name a total"})
+    return Probed(
+        {
+            "memory": Memory(
+                total_bytes=total,
+                available_bytes=available,
+                limit_bytes=memory_limit(sources),
+                shm_total_bytes=shm_total,
+                shm_free_bytes=shm_free,
+            )
+        },
+        {} if total else {"memory": "/proc/meminfo does not name a total"},
+    )
 
 
 def _shm(sources: Sources) -> tuple[int | None, int | None]:

@@ -17,12 +17,24 @@ def probe_network(sources: Sources) -> Probed:
     unknown: dict[str, str] = {}
     interfaces = _interfaces(unknown)
     routes = _routes(sources)
-    default = min((route for route in routes if route.network == "0.0.0.0/0"), key=lambda route: route.metric, default=None)
+    default = min(
+        (route for route in routes if route.network == "0.0.0.0/0"), key=lambda route: route.metric, default=None
+    )
     name = default.interface if default else _default_by_socket(interfaces)
     if name is None:
         unknown["network.default_interface"] = "no default route"
-    return Probed({"network": Network(interfaces=interfaces, default_interface=name, routes=routes,
-                                      host_addresses=_host_addresses(sources), rdma=_rdma(sources))}, unknown)
+    return Probed(
+        {
+            "network": Network(
+                interfaces=interfaces,
+                default_interface=name,
+                routes=routes,
+                host_addresses=_host_addresses(sources),
+                rdma=_rdma(sources),
+            )
+        },
+        unknown,
+    )
 
 
 def _interfaces(unknown: dict[str, str]) -> list[Interface]:
@@ -38,8 +50,16 @@ def _interfaces(unknown: dict[str, str]) -> list[Interface]:
         state, own = stats[name], addresses.get(name, [])
         texts = [text for text in (_with_prefix(item) for item in own) if text]
         speed = state.speed or None  # 0 is psutil's word for unknown
-        found.append(Interface(name=name, up=state.isup, kind=interface_kind(name, texts), mtu=state.mtu,
-                               speed_mbit=None if speed in (65535, 2**32 - 1) else speed, addresses=texts))
+        found.append(
+            Interface(
+                name=name,
+                up=state.isup,
+                kind=interface_kind(name, texts),
+                mtu=state.mtu,
+                speed_mbit=None if speed in (65535, 2**32 - 1) else speed,
+                addresses=texts,
+            )
+        )
     return found
 
 
@@ -117,9 +137,16 @@ def _rdma(sources: Sources) -> list[RdmaPort]:
             folder = f"{base}/{device}/ports/{port}"
             state = (sources.read(f"{folder}/state") or "").rpartition(":")[2].strip() or None
             rate = (sources.read(f"{folder}/rate") or "").split()
-            ports.append(RdmaPort(device=device, port=int(port), state=state, opened=usable,
-                                  rate_gbit=_float(rate[0]) if rate else None,
-                                  link_layer=sources.read(f"{folder}/link_layer")))
+            ports.append(
+                RdmaPort(
+                    device=device,
+                    port=int(port),
+                    state=state,
+                    opened=usable,
+                    rate_gbit=_float(rate[0]) if rate else None,
+                    link_layer=sources.read(f"{folder}/link_layer"),
+                )
+            )
     return ports
 
 

@@ -39,10 +39,16 @@ def probe_nvidia(sources: Sources, nvml: ModuleType | Any | None = None) -> Prob
 def _why_no_nvml(sources: Sources, error: Exception) -> dict[str, str]:
     """A machine that shows signs of an NVIDIA GPU but whose driver does not answer must not pass as CPU only."""
     devices = sources.names("/sys/bus/pci/devices")
-    display = [name for name in devices if sources.read(f"/sys/bus/pci/devices/{name}/vendor") == "0x10de"
-               and (sources.read(f"/sys/bus/pci/devices/{name}/class") or "").startswith("0x03")]
+    display = [
+        name
+        for name in devices
+        if sources.read(f"/sys/bus/pci/devices/{name}/vendor") == "0x10de"
+        and (sources.read(f"/sys/bus/pci/devices/{name}/class") or "").startswith("0x03")
+    ]
     if display:
-        return {"nvidia": f"{len(display)} NVIDIA GPU(s) on the PCI bus, but the driver does not answer ({_words(error)})"}
+        return {
+            "nvidia": f"{len(display)} NVIDIA GPU(s) on the PCI bus, but the driver does not answer ({_words(error)})"
+        }
     return {}
 
 
@@ -75,16 +81,23 @@ def _device(nvml: Any, index: int, handle: Any) -> Accelerator:
     pci = _quiet(nvml.nvmlDeviceGetPciInfo, handle)
     fabric = _quiet(_fabric_state, nvml, handle)
     return Accelerator(
-        index=index, vendor="nvidia", name=_text(_quiet(nvml.nvmlDeviceGetName, handle)),
-        memory_bytes=memory.total if memory else None, free_bytes=memory.free if memory else None,
+        index=index,
+        vendor="nvidia",
+        name=_text(_quiet(nvml.nvmlDeviceGetName, handle)),
+        memory_bytes=memory.total if memory else None,
+        free_bytes=memory.free if memory else None,
         compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
-        uuid=_text(_quiet(nvml.nvmlDeviceGetUUID, handle)), pci_bus_id=_text(pci.busId) if pci else None,
+        uuid=_text(_quiet(nvml.nvmlDeviceGetUUID, handle)),
+        pci_bus_id=_text(pci.busId) if pci else None,
         numa_node=_quiet(nvml.nvmlDeviceGetNumaNodeId, handle),
         pcie_generation=_quiet(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
         pcie_width=_quiet(nvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
         pcie_max_width=_quiet(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
         processes=len(processes) if processes is not None else None,
-        mig=bool(mode and mode[0]), slices=_slices(nvml, handle) if mode and mode[0] else [], fabric=fabric)
+        mig=bool(mode and mode[0]),
+        slices=_slices(nvml, handle) if mode and mode[0] else [],
+        fabric=fabric,
+    )
 
 
 def _fabric_state(nvml: Any, handle: Any) -> str | None:
@@ -101,13 +114,19 @@ def _slices(nvml: Any, handle: Any) -> list[Slice]:
             continue
         memory, uuid = _quiet(nvml.nvmlDeviceGetMemoryInfo, part), _quiet(nvml.nvmlDeviceGetUUID, part)
         if uuid:
-            found.append(Slice(uuid=_text(uuid), name=_text(_quiet(nvml.nvmlDeviceGetName, part)),
-                               memory_bytes=memory.total if memory else None))
+            found.append(
+                Slice(
+                    uuid=_text(uuid),
+                    name=_text(_quiet(nvml.nvmlDeviceGetName, part)),
+                    memory_bytes=memory.total if memory else None,
+                )
+            )
     return found
 
 
-def _links(nvml: Any, handles: list[tuple[int, Any]], devices: list[Accelerator], sources: Sources,
-           unknown: dict[str, str]) -> tuple[list[Link], list[NicLink]]:
+def _links(
+    nvml: Any, handles: list[tuple[int, Any]], devices: list[Accelerator], sources: Sources, unknown: dict[str, str]
+) -> tuple[list[Link], list[NicLink]]:
     if not devices:
         return [], []
     output = sources.run(["nvidia-smi", "topo", "-m"], _TOPO_TIMEOUT_S)
@@ -136,13 +155,24 @@ def _p2p(nvml: Any, first: Any, second: Any) -> bool | None:
 
 
 def _hide(devices: list[Accelerator], visible: str | None) -> None:
-    """NVML lists every GPU; CUDA_VISIBLE_DEVICES decides which of them a training sees. It stops at the first unknown entry."""
+    """NVML lists every GPU; CUDA_VISIBLE_DEVICES decides which of them a training sees.
+
+    As CUDA does, reading stops at the first entry that names no device.
+    """
     if visible is None:
         return
     chosen: set[int] = set()
     for entry in (part.strip() for part in visible.split(",")):
-        match = next((d.index for d in devices if entry == str(d.index) or (len(entry) > 4 and (d.uuid or "").startswith(entry))
-                      or any(part.uuid == entry for part in d.slices)), None)
+        match = next(
+            (
+                d.index
+                for d in devices
+                if entry == str(d.index)
+                or (len(entry) > 4 and (d.uuid or "").startswith(entry))
+                or any(part.uuid == entry for part in d.slices)
+            ),
+            None,
+        )
         if match is None:
             break
         chosen.add(match)

@@ -19,8 +19,15 @@ from wizard.hardware.sources import Probed, Sources
 from wizard.hardware.system import probe_platform
 
 PROBES: dict[str, Callable[[Sources], Probed]] = {
-    "platform": probe_platform, "cpu": probe_cpu, "memory": probe_memory, "network": probe_network,
-    "software": probe_software, "nvidia": probe_nvidia, "amd": probe_amd, "apple": probe_apple, "intel": probe_intel,
+    "platform": probe_platform,
+    "cpu": probe_cpu,
+    "memory": probe_memory,
+    "network": probe_network,
+    "software": probe_software,
+    "nvidia": probe_nvidia,
+    "amd": probe_amd,
+    "apple": probe_apple,
+    "intel": probe_intel,
 }
 
 

@@ -24,8 +24,14 @@ Runner = Callable[[list[str], float], Output]
 def run_command(argv: list[str], timeout_s: float) -> Output:
     """Run a vendor's tool. Never raises and never outlives `timeout_s` (plus a moment to kill it)."""
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False,
-                              env={**os.environ, "LC_ALL": "C"})
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
     except FileNotFoundError:
         return Output(None, f"{argv[0]} is not installed")
     except subprocess.TimeoutExpired:
@@ -35,7 +41,9 @@ def run_command(argv: list[str], timeout_s: float) -> Output:
     text = done.stdout.decode("utf-8", "replace")
     if done.returncode != 0:
         said = (done.stderr.decode("utf-8", "replace").strip() or text.strip()).splitlines()
-        return Output(None, f"`{' '.join(argv)}` ended with {done.returncode}" + (f" ({said[-1][:200]})" if said else ""))
+        return Output(
+            None, f"`{' '.join(argv)}` ended with {done.returncode}" + (f" ({said[-1][:200]})" if said else "")
+        )
     return Output(text)
 
 

@@ -15,10 +15,19 @@ def probe_platform(sources: Sources) -> Probed:
     system = _NAMES.get(sources.system or platform.system(), "other")
     release = sources.read("/proc/sys/kernel/osrelease") if system == "linux" else platform.release()
     flags = sources.read("/proc/cpuinfo") or ""
-    return Probed({"platform": Platform(
-        system=system, release=release, architecture=platform.machine() or None, wsl=_wsl(release),
-        container=_container(sources), virtual=" hypervisor" in flags if flags else None,
-        iommu=_iommu(sources.read("/proc/cmdline")))})
+    return Probed(
+        {
+            "platform": Platform(
+                system=system,
+                release=release,
+                architecture=platform.machine() or None,
+                wsl=_wsl(release),
+                container=_container(sources),
+                virtual=" hypervisor" in flags if flags else None,
+                iommu=_iommu(sources.read("/proc/cmdline")),
+            )
+        }
+    )
 
 
 def _wsl(release: str | None) -> int | None:

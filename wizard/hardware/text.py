@@ -19,13 +19,22 @@ def inventory_lines(inventory: HardwareInventory) -> list[str]:
         for link in inventory.links:
             kinds[link.path] = kinds.get(link.path, 0) + 1
         lines.append(_line("links", ", ".join(f"{count} x {path}" for path, count in sorted(kinds.items()))))
-    for at, item in enumerate(item for item in inventory.network.interfaces if item.up and item.kind not in ("loopback", "virtual")):
+    for at, item in enumerate(
+        item for item in inventory.network.interfaces if item.up and item.kind not in ("loopback", "virtual")
+    ):
         speed = f"{item.speed_mbit / 1000:g} Gbit/s" if item.speed_mbit else "speed unknown"
         default = ", default route" if item.name == inventory.network.default_interface else ""
-        lines.append(_line("network" if at == 0 else "", f"{item.name}: {speed}{default}, {', '.join(item.addresses[:2]) or 'no address'}"))
+        lines.append(
+            _line(
+                "network" if at == 0 else "",
+                f"{item.name}: {speed}{default}, {', '.join(item.addresses[:2]) or 'no address'}",
+            )
+        )
     for port in inventory.network.rdma:
         rate = f"{port.rate_gbit:g} Gbit/s" if port.rate_gbit else "rate unknown"
-        lines.append(_line("rdma", f"{port.device} port {port.port}: {port.link_layer or NA}, {port.state or NA}, {rate}"))
+        lines.append(
+            _line("rdma", f"{port.device} port {port.port}: {port.link_layer or NA}, {port.state or NA}, {rate}")
+        )
     lines.append(_line("software", _software(inventory)))
     if inventory.environment:
         lines.append(_line("environment", ", ".join(f"{key}={value}" for key, value in inventory.environment.items())))
@@ -39,7 +48,15 @@ def _line(label: str, text: str) -> str:
 
 def _platform(inventory: HardwareInventory) -> str:
     platform = inventory.platform
-    parts = [part for part in (inventory.host, platform.system.capitalize() if platform.system != "macos" else "macOS", platform.release) if part]
+    parts = [
+        part
+        for part in (
+            inventory.host,
+            platform.system.capitalize() if platform.system != "macos" else "macOS",
+            platform.release,
+        )
+        if part
+    ]
     if platform.wsl:
         parts.append(f"WSL{platform.wsl}")
     if platform.container:
@@ -91,8 +108,12 @@ def _software(inventory: HardwareInventory) -> str:
     parts = [f"Python {software.python}" if software.python else None]
     build = software.torch
     if build:
-        kind = f"CUDA {build.cuda}" if build.cuda else f"ROCm {build.hip}" if build.hip else "XPU" if build.xpu else "CPU"
+        kind = (
+            f"CUDA {build.cuda}" if build.cuda else f"ROCm {build.hip}" if build.hip else "XPU" if build.xpu else "CPU"
+        )
         parts.append(f"torch {build.version} ({kind} build)")
-    parts += [f"{name} {software.packages[name]}" for name in ("accelerate", "transformers") if name in software.packages]
+    parts += [
+        f"{name} {software.packages[name]}" for name in ("accelerate", "transformers") if name in software.packages
+    ]
     parts += [f"{name} {version}" for name, version in software.drivers.items()]
     return ", ".join(part for part in parts if part)

@@ -24,7 +24,7 @@ def parse_topo(text: str) -> tuple[list[Link], list[NicLink], dict[int, str], di
     columns = re.findall(r"GPU\d+|NIC\d+|mlx\d_\w+", lines[header_at].split("CPU Affinity")[0])
     links: dict[tuple[int, int], Link] = {}
     nics, affinity, numa = [], {}, {}
-    for line in lines[header_at + 1:]:
+    for line in lines[header_at + 1 :]:
         parts = line.split()
         if not parts or not re.fullmatch(r"GPU\d+", parts[0]):
             continue

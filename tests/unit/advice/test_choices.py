@@ -34,12 +34,19 @@ def problems(name: str, text: str) -> dict[str, str]:
 
 def test_the_quickstart_resolves_to_two_gloo_ranks():
     preset, base = load_preset(QUICKSTART), Path(".")
-    advice = recommend(machine("cpu-2-cores"), TrainingNeeds.from_preset(preset), read_model_facts(None, preset.model.from_config, base),
-                       read_data_facts(preset.data.train, base))
+    advice = recommend(
+        machine("cpu-2-cores"),
+        TrainingNeeds.from_preset(preset),
+        read_model_facts(None, preset.model.from_config, base),
+        read_data_facts(preset.data.train, base),
+    )
     run = resolve(preset, advice)
     how, training = run.distributed, run.training
     assert (how.backend, how.strategy, how.num_processes_per_node, how.threads_per_process) == ("gloo", "ddp", 2, 1)
-    assert training.precision == "fp32" and training.micro_batch * training.gradient_accumulation * 2 == training.global_batch == 16
+    assert (
+        training.precision == "fp32"
+        and training.micro_batch * training.gradient_accumulation * 2 == training.global_batch == 16
+    )
     assert how.env == {} and advice.findings == []
 
 
@@ -63,23 +70,34 @@ def test_the_persons_variable_wins():
     assert run.distributed.env == {"CUDA_VISIBLE_DEVICES": "MIG-x"}
 
 
-@pytest.mark.parametrize("name,text,key", [
-    ("cpu-2-cores", "distributed: {backend: nccl}\n", "distributed.backend"),
-    ("cpu-2-cores", "distributed: {num_gpus_per_node: 2}\n", "distributed.num_gpus_per_node"),
-    ("2x-rtx3090-sys", "distributed: {num_gpus_per_node: 4}\n", "distributed.num_gpus_per_node"),
-    ("2x-rtx3090-sys", "distributed: {num_processes_per_node: 3}\n", "distributed.num_processes_per_node"),
-    ("2x-rtx3090-sys", "distributed: {num_gpus_per_node: 2, num_processes_per_node: 1}\n", "distributed.num_processes_per_node"),
-    ("2x-rtx3090-sys", "distributed: {strategy: single}\n", "distributed.strategy"),
-    ("2x-rtx3090-sys", "distributed: {backend: xccl}\n", "distributed.backend"),
-    ("windows-2x-rtx3090", "distributed: {backend: nccl, num_gpus_per_node: 2}\n", "distributed.backend"),
-    ("cpu-2-cores", "distributed: {strategy: fsdp, num_processes_per_node: 2}\n", "distributed.strategy"),
-    ("cpu-2-cores", "training: {precision: fp16}\n", "training.precision"),
-    ("cpu-2-cores", "model: {path: a/b, quantization: int4, adapter: {type: lora}}\n", "model.quantization"),
-    ("4x-a100-nvlink", "training: {global_batch: 6}\n", "training.global_batch"),
-    ("4x-a100-nvlink", "training: {global_batch: 32, micro_batch: 3}\n", "training.global_batch"),
-    ("4x-a100-nvlink", "training: {global_batch: 32, micro_batch: 4, gradient_accumulation: 4}\n", "training.global_batch"),
-    ("4x-a100-nvlink", "distributed: {num_nodes: 2}\n", "distributed.main_address"),
-])
+@pytest.mark.parametrize(
+    "name,text,key",
+    [
+        ("cpu-2-cores", "distributed: {backend: nccl}\n", "distributed.backend"),
+        ("cpu-2-cores", "distributed: {num_gpus_per_node: 2}\n", "distributed.num_gpus_per_node"),
+        ("2x-rtx3090-sys", "distributed: {num_gpus_per_node: 4}\n", "distributed.num_gpus_per_node"),
+        ("2x-rtx3090-sys", "distributed: {num_processes_per_node: 3}\n", "distributed.num_processes_per_node"),
+        (
+            "2x-rtx3090-sys",
+            "distributed: {num_gpus_per_node: 2, num_processes_per_node: 1}\n",
+            "distributed.num_processes_per_node",
+        ),
+        ("2x-rtx3090-sys", "distributed: {strategy: single}\n", "distributed.strategy"),
+        ("2x-rtx3090-sys", "distributed: {backend: xccl}\n", "distributed.backend"),
+        ("windows-2x-rtx3090", "distributed: {backend: nccl, num_gpus_per_node: 2}\n", "distributed.backend"),
+        ("cpu-2-cores", "distributed: {strategy: fsdp, num_processes_per_node: 2}\n", "distributed.strategy"),
+        ("cpu-2-cores", "training: {precision: fp16}\n", "training.precision"),
+        ("cpu-2-cores", "model: {path: a/b, quantization: int4, adapter: {type: lora}}\n", "model.quantization"),
+        ("4x-a100-nvlink", "training: {global_batch: 6}\n", "training.global_batch"),
+        ("4x-a100-nvlink", "training: {global_batch: 32, micro_batch: 3}\n", "training.global_batch"),
+        (
+            "4x-a100-nvlink",
+            "training: {global_batch: 32, micro_batch: 4, gradient_accumulation: 4}\n",
+            "training.global_batch",
+        ),
+        ("4x-a100-nvlink", "distributed: {num_nodes: 2}\n", "distributed.main_address"),
+    ],
+)
 def test_what_is_impossible_is_refused_by_its_key(name, text, key):
     base = PLAIN.replace("model: {path: owner/model}\n", "") if text.startswith("model") else PLAIN
     with pytest.raises(PresetError) as caught:
@@ -88,19 +106,25 @@ def test_what_is_impossible_is_refused_by_its_key(name, text, key):
 
 
 def test_every_problem_is_reported_at_once():
-    found = problems("cpu-2-cores", "training: {precision: fp16}\ndistributed: {backend: nccl, num_processes_per_node: 2, strategy: fsdp}\n")
+    found = problems(
+        "cpu-2-cores",
+        "training: {precision: fp16}\ndistributed: {backend: nccl, num_processes_per_node: 2, strategy: fsdp}\n",
+    )
     assert set(found) == {"training.precision", "distributed.backend", "distributed.strategy"}
 
 
-@pytest.mark.parametrize("name,wishes,category", [
-    ("4x-a100-nvlink", {"backend": "gloo"}, "gloo-on-gpu"),
-    ("cpu-2-cores", {"precision": "bf16"}, "bf16-slow-on-cpu"),
-    ("2x-titan-rtx-nvlink", {"precision": "bf16"}, "bf16-emulated-not-hardware"),
-    ("mac-m2-pro", {"precision": "fp16"}, "mps-amp-unsupported"),
-    ("cpu-2-cores", {"num_processes_per_node": 2, "threads_per_process": 2}, "too-many-threads"),
-    ("4x-a100-nvlink", {"env": {"NCCL_P2P_DISABLE": "1"}}, "env-without-reason"),
-    ("2x-rtx3090-sys", {"num_gpus_per_node": 3}, "num-processes-exceeds-gpus"),
-])
+@pytest.mark.parametrize(
+    "name,wishes,category",
+    [
+        ("4x-a100-nvlink", {"backend": "gloo"}, "gloo-on-gpu"),
+        ("cpu-2-cores", {"precision": "bf16"}, "bf16-slow-on-cpu"),
+        ("2x-titan-rtx-nvlink", {"precision": "bf16"}, "bf16-emulated-not-hardware"),
+        ("mac-m2-pro", {"precision": "fp16"}, "mps-amp-unsupported"),
+        ("cpu-2-cores", {"num_processes_per_node": 2, "threads_per_process": 2}, "too-many-threads"),
+        ("4x-a100-nvlink", {"env": {"NCCL_P2P_DISABLE": "1"}}, "env-without-reason"),
+        ("2x-rtx3090-sys", {"num_gpus_per_node": 3}, "num-processes-exceeds-gpus"),
+    ],
+)
 def test_what_is_questionable_is_kept_and_said(name, wishes, category):
     advice = advise(name, **wishes)
     assert category in categories(advice)
@@ -119,11 +143,21 @@ def test_zero_gpus_trains_on_the_cpu():
     assert (chosen["backend"], chosen["devices"]["count"]) == ("gloo", 0)
 
 
-@pytest.mark.parametrize("address,interface,confidence", [
-    ("10.0.0.9", "ens5", "high"), ("192.168.7.1", "ens6", "high"), ("172.30.1.1", "ens6", "high"), ("8.8.8.8", "ens5", "fair"), ("node0", "ens5", "low")])
+@pytest.mark.parametrize(
+    "address,interface,confidence",
+    [
+        ("10.0.0.9", "ens5", "high"),
+        ("192.168.7.1", "ens6", "high"),
+        ("172.30.1.1", "ens6", "high"),
+        ("8.8.8.8", "ens5", "fair"),
+        ("node0", "ens5", "low"),
+    ],
+)
 def test_the_interface_is_the_one_that_leads_to_the_main_address(address, interface, confidence):
     inventory = machine("4x-a100-nvlink")
-    inventory.network.interfaces.append(Interface(name="ens6", up=True, kind="ethernet", speed_mbit=1000, addresses=["192.168.7.2/24"]))
+    inventory.network.interfaces.append(
+        Interface(name="ens6", up=True, kind="ethernet", speed_mbit=1000, addresses=["192.168.7.2/24"])
+    )
     inventory.network.routes.append(Route(network="172.30.0.0/16", interface="ens6"))
     decision = recommend(inventory, TrainingNeeds(num_nodes=2, main_address=address)).decisions["network"]
     assert (decision.value, decision.confidence) == (interface, confidence)
@@ -160,7 +194,11 @@ def test_nothing_private_goes_into_a_preset(name):
 
 def test_hardware_summary_names_the_kind_of_machine():
     summary = hardware_summary(machine("4x-a100-nvlink"))
-    assert summary["accelerator"] == "4 x NVIDIA A100-SXM4-80GB" and summary["cpu_cores"] == 64 and summary["memory_gib"] == 512
+    assert (
+        summary["accelerator"] == "4 x NVIDIA A100-SXM4-80GB"
+        and summary["cpu_cores"] == 64
+        and summary["memory_gib"] == 512
+    )
 
 
 def test_settings_cover_every_key_that_can_be_open():

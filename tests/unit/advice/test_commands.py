@@ -40,24 +40,47 @@ def test_a_shipped_preset_by_name(capsys):
 
 def test_settings_change_the_answer(capsys):
     where = str(FOLDER / "4x-a100-nvlink.json")
-    answer = json.loads(output(capsys, "recommend", "--json", "--inventory", where, "--set", "distributed.num_gpus_per_node=2",
-                               "--set", f"model.from_config={json.dumps(TINY)}"))
+    answer = json.loads(
+        output(
+            capsys,
+            "recommend",
+            "--json",
+            "--inventory",
+            where,
+            "--set",
+            "distributed.num_gpus_per_node=2",
+            "--set",
+            f"model.from_config={json.dumps(TINY)}",
+        )
+    )
     assert answer["decisions"]["processes"]["value"] == 2 and answer["decisions"]["memory"]["value"]["fits"]
 
 
 def test_a_plan_for_another_machine_may_name_what_is_only_there(capsys):
-    text = output(capsys, "recommend", "--inventory", str(FOLDER / "8x-h100.json"), "--set", "model.path=/there/only", "--set", "data.train=/there/d.jsonl")
+    text = output(
+        capsys,
+        "recommend",
+        "--inventory",
+        str(FOLDER / "8x-h100.json"),
+        "--set",
+        "model.path=/there/only",
+        "--set",
+        "data.train=/there/d.jsonl",
+    )
     assert "not known" in text and "/there/only" in text
 
 
-@pytest.mark.parametrize("arguments,code,message", [
-    (["--inventory", "/nothing.json"], ExitCode.USAGE, "/nothing.json"),
-    (["no-such-preset"], ExitCode.INVALID, "no such preset"),
-    (["--set", "training.lr=1"], ExitCode.INVALID, "learning_rate"),
-    (["--set", "distributed.num_processes_per_node=two"], ExitCode.INVALID, "whole number"),
-    (["--set", "model.path=/there/only"], ExitCode.INVALID, "does not exist"),
-    (["--set", "nonsense"], ExitCode.USAGE, "nonsense"),
-])
+@pytest.mark.parametrize(
+    "arguments,code,message",
+    [
+        (["--inventory", "/nothing.json"], ExitCode.USAGE, "/nothing.json"),
+        (["no-such-preset"], ExitCode.INVALID, "no such preset"),
+        (["--set", "training.lr=1"], ExitCode.INVALID, "learning_rate"),
+        (["--set", "distributed.num_processes_per_node=two"], ExitCode.INVALID, "whole number"),
+        (["--set", "model.path=/there/only"], ExitCode.INVALID, "does not exist"),
+        (["--set", "nonsense"], ExitCode.USAGE, "nonsense"),
+    ],
+)
 def test_mistakes_are_one_clear_message(capsys, arguments, code, message):
     assert main(["recommend", *arguments]) == code
     said = capsys.readouterr()

@@ -43,12 +43,19 @@ def test_decisions(name):
     backend, strategy, devices, processes, precision, findings = EXPECTED[name]
     advice = advise(name)
     chosen = values(advice)
-    assert (chosen["backend"], chosen["strategy"], chosen["devices"]["count"], chosen["processes"], chosen["precision"]) == (
-        backend, strategy, devices, processes, precision)
+    assert (
+        chosen["backend"],
+        chosen["strategy"],
+        chosen["devices"]["count"],
+        chosen["processes"],
+        chosen["precision"],
+    ) == (backend, strategy, devices, processes, precision)
     assert findings <= categories(advice)
 
 
-@pytest.mark.parametrize("name", ["1x-rtx4090", "2x-titan-rtx-nvlink", "4x-a100-nvlink", "8x-h100", "cpu-2-cores", "4x-intel-max1100"])
+@pytest.mark.parametrize(
+    "name", ["1x-rtx4090", "2x-titan-rtx-nvlink", "4x-a100-nvlink", "8x-h100", "cpu-2-cores", "4x-intel-max1100"]
+)
 def test_a_sound_machine_has_nothing_to_warn_about(name):
     assert advise(name).findings == []
 

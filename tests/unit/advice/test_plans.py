@@ -18,8 +18,17 @@ MODELS = {"tiny": TINY, "small": SMALL, "7b": SEVEN_B, "unknown": None}
 @pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("name", NAMES)
 def test_batch_and_devices_always_add_up(name, config):
-    for wishes in ({}, {"adapter": "lora"}, {"global_batch": 64}, {"micro_batch": 3}, {"gradient_accumulation": 5}, {"num_nodes": 2},
-                   {"global_batch": 64, "micro_batch": 2}, {"max_length": 4096}, {"task": "llm-pretrain", "from_scratch": True}):
+    for wishes in (
+        {},
+        {"adapter": "lora"},
+        {"global_batch": 64},
+        {"micro_batch": 3},
+        {"gradient_accumulation": 5},
+        {"num_nodes": 2},
+        {"global_batch": 64, "micro_batch": 2},
+        {"max_length": 4096},
+        {"task": "llm-pretrain", "from_scratch": True},
+    ):
         advice = advise(name, config, **wishes)
         chosen, batch = values(advice), advice.decisions["batch"].value
         world = chosen["processes"] * wishes.get("num_nodes", 1)
@@ -33,8 +42,17 @@ def test_batch_and_devices_always_add_up(name, config):
         assert chosen["threads"] >= 1
 
 
-@pytest.mark.parametrize("wishes", [{}, {"adapter": "lora"}, {"adapter": "lora", "quantization": "int4"}, {"strategy": "fsdp"},
-                                    {"micro_batch": 4, "gradient_accumulation": 2}], ids=str)
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {},
+        {"adapter": "lora"},
+        {"adapter": "lora", "quantization": "int4"},
+        {"strategy": "fsdp"},
+        {"micro_batch": 4, "gradient_accumulation": 2},
+    ],
+    ids=str,
+)
 def test_more_memory_never_turns_fit_into_not_fit(wishes):
     fitted = False
     for gib in (4, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 141, 192, 288, 512):
@@ -52,13 +70,23 @@ def test_memory_grows_with_everything_that_costs_memory():
     facts, needs = model(SEVEN_B), TrainingNeeds(task="llm-sft")
 
     def total(needs=needs, **change):
-        base = {"strategy": "ddp", "gradient_checkpointing": False, "micro_batch": 1, "max_length": 1024, "precision": "bf16", "world": 4}
+        base = {
+            "strategy": "ddp",
+            "gradient_checkpointing": False,
+            "micro_batch": 1,
+            "max_length": 1024,
+            "precision": "bf16",
+            "world": 4,
+        }
         return estimate(facts, needs, Setting(**(base | change)), "nvidia").total
 
     assert total(micro_batch=2) > total() and total(max_length=2048) > total()
     assert total(gradient_checkpointing=True) < total()
     assert total(strategy="fsdp") < total()
-    lora, int4 = needs.model_copy(update={"adapter": "lora"}), needs.model_copy(update={"adapter": "lora", "quantization": "int4"})
+    lora, int4 = (
+        needs.model_copy(update={"adapter": "lora"}),
+        needs.model_copy(update={"adapter": "lora", "quantization": "int4"}),
+    )
     assert total(int4) < total(lora) < total()
     assert total(needs.model_copy(update={"optimizer": "sgd"})) < total()
 
@@ -108,12 +136,22 @@ def test_a_busy_gpu_is_planned_with_what_is_free():
 def test_short_rows_are_packed_and_full_ones_are_not():
     def chats(characters):
         lengths = Lengths(rows=100, mean=characters, p50=characters, p95=characters * 1.1, longest=characters * 1.2)
-        return DataFacts(source="x", found=True, kind="chat", columns=["messages"], roles={"messages": "messages"}, rows=5000, lengths=lengths)
+        return DataFacts(
+            source="x",
+            found=True,
+            kind="chat",
+            columns=["messages"],
+            roles={"messages": "messages"},
+            rows=5000,
+            lengths=lengths,
+        )
 
     assert values(advise("1x-rtx4090", data=chats(400), max_length=1024))["packing"] is True
     assert values(advise("1x-rtx4090", data=chats(3800), max_length=1024))["packing"] is False
     assert values(advise("1x-rtx4090"))["packing"] == "auto"
-    assert values(advise("1x-rtx4090", data=chats(400)))["max_length"] == 192  # 480 characters at 4 a token, with 15 % to spare
+    assert (
+        values(advise("1x-rtx4090", data=chats(400)))["max_length"] == 192
+    )  # 480 characters at 4 a token, with 15 % to spare
 
 
 def test_few_rows_get_a_smaller_batch():
@@ -121,7 +159,11 @@ def test_few_rows_get_a_smaller_batch():
     assert values(advise("1x-rtx4090", data=few))["batch"]["global_batch"] == 5
 
 
-@pytest.mark.parametrize("wishes,rate", [({"adapter": "lora"}, 2e-4), ({}, 5e-5), ({"learning_rate": 1e-3}, 1e-3), ({"optimizer": "sgd"}, 1e-2)], ids=str)
+@pytest.mark.parametrize(
+    "wishes,rate",
+    [({"adapter": "lora"}, 2e-4), ({}, 5e-5), ({"learning_rate": 1e-3}, 1e-3), ({"optimizer": "sgd"}, 1e-2)],
+    ids=str,
+)
 def test_learning_rate(wishes, rate):
     assert values(advise("1x-rtx4090", SMALL, **wishes))["learning_rate"] == rate
 

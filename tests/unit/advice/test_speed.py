@@ -17,7 +17,10 @@ def test_a_range_with_its_source():
     assert all(float(f"{value:.2g}") == value for values in speed.value.values() for value in values)
 
 
-@pytest.mark.parametrize("name,config", [("cpu-2-cores", SMALL), ("4x-intel-max1100", SMALL), ("4x-a100-nvlink", None), ("1x-a100-all-mig", SMALL)])
+@pytest.mark.parametrize(
+    "name,config",
+    [("cpu-2-cores", SMALL), ("4x-intel-max1100", SMALL), ("4x-a100-nvlink", None), ("1x-a100-all-mig", SMALL)],
+)
 def test_unknown_stays_unknown(name, config):
     assert advise(name, config).decisions["speed"].value is None
 
@@ -27,7 +30,11 @@ def test_slower_links_wait_longer():
         inventory = machine("4x-a100-nvlink")
         for link in inventory.links:
             link.path = path
-        return recommend(inventory, TrainingNeeds(task="llm-sft", micro_batch=1, gradient_accumulation=1), model(SMALL)).decisions["speed"].value["waiting_share"][1]
+        return (
+            recommend(inventory, TrainingNeeds(task="llm-sft", micro_batch=1, gradient_accumulation=1), model(SMALL))
+            .decisions["speed"]
+            .value["waiting_share"][1]
+        )
 
     assert waiting("NV12") <= waiting("PIX") <= waiting("SYS")
 

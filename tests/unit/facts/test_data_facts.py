@@ -26,20 +26,33 @@ def write(path: Path, rows) -> Path:
 def test_a_chat(tmp_path):
     write(tmp_path / "d.jsonl", [CHAT] * 30)
     facts = read_data_facts("d.jsonl", tmp_path)
-    assert (facts.kind, facts.rows, facts.columns, facts.roles) == ("chat", 30, ["messages", "source"], {"messages": "messages"})
+    assert (facts.kind, facts.rows, facts.columns, facts.roles) == (
+        "chat",
+        30,
+        ["messages", "source"],
+        {"messages": "messages"},
+    )
     assert facts.lengths.mean == 10 and facts.lengths.rows == 30
 
 
-@pytest.mark.parametrize("row,kind,roles", [
-    ({"text": "a"}, "text", {"text": "text"}),
-    ({"id": 3, "body": "a"}, "text", {"text": "body"}),
-    ({"Prompt": "a", "Completion": "b"}, "prompt-completion", {"prompt": "Prompt", "completion": "Completion"}),
-    ({"instruction": "a", "output": "b", "n": 1}, "prompt-completion", {"prompt": "instruction", "completion": "output"}),
-    ({"conversations": [{"from": "human", "value": "hi"}]}, "chat", {"messages": "conversations"}),
-    ({"turns": [{"role": "user", "content": "hi"}]}, "chat", {"messages": "turns"}),
-    ({"a": "x", "b": "y"}, "unknown", {}),
-    ({"n": 1}, "unknown", {}),
-], ids=str)
+@pytest.mark.parametrize(
+    "row,kind,roles",
+    [
+        ({"text": "a"}, "text", {"text": "text"}),
+        ({"id": 3, "body": "a"}, "text", {"text": "body"}),
+        ({"Prompt": "a", "Completion": "b"}, "prompt-completion", {"prompt": "Prompt", "completion": "Completion"}),
+        (
+            {"instruction": "a", "output": "b", "n": 1},
+            "prompt-completion",
+            {"prompt": "instruction", "completion": "output"},
+        ),
+        ({"conversations": [{"from": "human", "value": "hi"}]}, "chat", {"messages": "conversations"}),
+        ({"turns": [{"role": "user", "content": "hi"}]}, "chat", {"messages": "turns"}),
+        ({"a": "x", "b": "y"}, "unknown", {}),
+        ({"n": 1}, "unknown", {}),
+    ],
+    ids=str,
+)
 def test_kinds(tmp_path, row, kind, roles):
     write(tmp_path / "d.jsonl", [row] * 3)
     facts = read_data_facts("d.jsonl", tmp_path)
@@ -102,11 +115,32 @@ def test_bad_lines_are_counted(tmp_path):
     assert read_data_facts("d.jsonl", tmp_path).bad_rows == 2
 
 
-@pytest.mark.parametrize("source,message", [
-    ("nothing.jsonl", "does not exist"), ("empty.jsonl", "is empty"), ("blank.txt", "is empty"), ("bad.jsonl", "no usable row"), ("x.docx", "not known by its name"),
-    ("folder", "no data files"), ("broken.json", "line 1"), ("broken.parquet", "Parquet"), ("header.csv", "is empty"), ("folder/nothing", "does not exist"), ("builtin:other", "no built-in")])
+@pytest.mark.parametrize(
+    "source,message",
+    [
+        ("nothing.jsonl", "does not exist"),
+        ("empty.jsonl", "is empty"),
+        ("blank.txt", "is empty"),
+        ("bad.jsonl", "no usable row"),
+        ("x.docx", "not known by its name"),
+        ("folder", "no data files"),
+        ("broken.json", "line 1"),
+        ("broken.parquet", "Parquet"),
+        ("header.csv", "is empty"),
+        ("folder/nothing", "does not exist"),
+        ("builtin:other", "no built-in"),
+    ],
+)
 def test_unusable_data_is_one_clear_error(tmp_path, source, message):
-    for name, text in {"empty.jsonl": "", "blank.txt": " \n", "bad.jsonl": "no\nno\n", "x.docx": "x", "broken.json": "[1,", "broken.parquet": "x", "header.csv": "a,b\n"}.items():
+    for name, text in {
+        "empty.jsonl": "",
+        "blank.txt": " \n",
+        "bad.jsonl": "no\nno\n",
+        "x.docx": "x",
+        "broken.json": "[1,",
+        "broken.parquet": "x",
+        "header.csv": "a,b\n",
+    }.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "folder").mkdir()
     with pytest.raises(InvalidError, match=message):
@@ -127,7 +161,9 @@ def test_hub_and_builtin_are_not_touched(tmp_path):
 
 def preset(**changes: str):
     lines = {"model": "{path: owner/model}", "data": "{train: d.jsonl}"} | changes
-    return parse_preset("version: 1\nname: t\ntask: llm-sft\n" + "".join(f"{key}: {value}\n" for key, value in lines.items()))
+    return parse_preset(
+        "version: 1\nname: t\ntask: llm-sft\n" + "".join(f"{key}: {value}\n" for key, value in lines.items())
+    )
 
 
 def test_a_wrong_column_names_those_that_exist(tmp_path):
@@ -141,15 +177,30 @@ def test_a_wrong_column_names_those_that_exist(tmp_path):
 
 def test_paths_become_absolute_and_ids_stay(tmp_path):
     (tmp_path / "m").mkdir()
-    moved = absolute(preset(model="{path: m, tokenizer: owner/tok}", data="{train: sub/../d.jsonl, valid: owner/valid}"), tmp_path)
+    moved = absolute(
+        preset(model="{path: m, tokenizer: owner/tok}", data="{train: sub/../d.jsonl, valid: owner/valid}"), tmp_path
+    )
     assert (moved.model.path, moved.model.tokenizer) == (str(tmp_path / "m"), "owner/tok")
     assert (moved.data.train, moved.data.valid) == (str(tmp_path / "d.jsonl"), "owner/valid")
     assert absolute(moved, Path("/elsewhere")) == moved
 
 
-@pytest.mark.parametrize("text,data,expected", [
-    ("owner/name", False, False), ("gpt2", False, False), ("./x", False, True), ("~/x", True, True), ("a/b/c", False, True), ("d.jsonl", True, True), ("plain", True, True),
-    ("owner/name:train", True, False), ("builtin:python-docs", True, False), ("folder/name", True, True), ("C:\\data\\x", True, True)])
+@pytest.mark.parametrize(
+    "text,data,expected",
+    [
+        ("owner/name", False, False),
+        ("gpt2", False, False),
+        ("./x", False, True),
+        ("~/x", True, True),
+        ("a/b/c", False, True),
+        ("d.jsonl", True, True),
+        ("plain", True, True),
+        ("owner/name:train", True, False),
+        ("builtin:python-docs", True, False),
+        ("folder/name", True, True),
+        ("C:\\data\\x", True, True),
+    ],
+)
 def test_what_is_a_path(tmp_path, text, data, expected):
     (tmp_path / "folder").mkdir()
     assert is_path(text, tmp_path, data) is expected

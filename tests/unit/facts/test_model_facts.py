@@ -28,14 +28,35 @@ COUNTED = [
     ({"model_type": "gpt2", "n_layer": 2}, 53561088),
     ({"model_type": "gpt_neox", "num_hidden_layers": 2}, 1525850112),
     ({"model_type": "llama", "num_hidden_layers": 2, "attention_bias": True, "mlp_bias": True}, 666999808),
-    ({"model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 896, "num_attention_heads": 14, "num_key_value_heads": 2,
-      "intermediate_size": 4864, "tie_word_embeddings": True}, 165960320),
+    (
+        {
+            "model_type": "qwen2",
+            "num_hidden_layers": 2,
+            "hidden_size": 896,
+            "num_attention_heads": 14,
+            "num_key_value_heads": 2,
+            "intermediate_size": 4864,
+            "tie_word_embeddings": True,
+        },
+        165960320,
+    ),
 ]
-TINY = {"model_type": "llama", "vocab_size": 4096, "hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 4,
-        "num_attention_heads": 6, "num_key_value_heads": 3, "max_position_embeddings": 512, "tie_word_embeddings": True}
+TINY = {
+    "model_type": "llama",
+    "vocab_size": 4096,
+    "hidden_size": 192,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 3,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": True,
+}
 
 
-@pytest.mark.parametrize("config,parameters", COUNTED, ids=lambda value: value["model_type"] if isinstance(value, dict) else "")
+@pytest.mark.parametrize(
+    "config,parameters", COUNTED, ids=lambda value: value["model_type"] if isinstance(value, dict) else ""
+)
 def test_parameters_equal_those_of_the_real_classes(config, parameters):
     assert count_parameters(config).total == parameters
 
@@ -51,8 +72,10 @@ def test_a_written_out_configuration():
 
 
 def save_safetensors(path: Path, tensors: dict[str, list[int]], dtype: str = "BF16") -> None:
-    header = json.dumps({name: {"dtype": dtype, "shape": shape, "data_offsets": [0, 0]} for name, shape in tensors.items()}
-                        | {"__metadata__": {"format": "pt"}}).encode()
+    header = json.dumps(
+        {name: {"dtype": dtype, "shape": shape, "data_offsets": [0, 0]} for name, shape in tensors.items()}
+        | {"__metadata__": {"format": "pt"}}
+    ).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header)
 
 
@@ -64,7 +87,11 @@ def folder(path: Path, config: dict, **tensors: list[int]) -> Path:
 
 
 def test_headers_are_believed_before_formulas(tmp_path):
-    facts = read_model_facts(str(folder(tmp_path / "m", {"model_type": "strange"}, model__embed_tokens__weight=[100, 8], layer__w=[8, 8])), None, BASE)
+    facts = read_model_facts(
+        str(folder(tmp_path / "m", {"model_type": "strange"}, model__embed_tokens__weight=[100, 8], layer__w=[8, 8])),
+        None,
+        BASE,
+    )
     assert (facts.parameters, facts.embedding_parameters, facts.dtype) == (864, 800, "bf16")
     assert facts.parameters_from == "the weights' headers" and facts.layers is None
 
@@ -74,7 +101,9 @@ def test_shards_are_added_up(tmp_path):
     (root / "model.safetensors").unlink()
     save_safetensors(root / "model-1.safetensors", {"a": [10]})
     save_safetensors(root / "model-2.safetensors", {"b": [5, 2]})
-    (root / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}))
+    (root / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}})
+    )
     assert read_model_facts("m", None, tmp_path).parameters == 20
     (root / "model-2.safetensors").unlink()
     facts = read_model_facts("m", None, tmp_path)
@@ -88,7 +117,17 @@ def test_a_cut_off_file_is_not_believed(tmp_path):
 
 
 def test_the_text_part_of_a_multimodal_model(tmp_path):
-    facts = read_model_facts(str(folder(tmp_path / "m", {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "num_hidden_layers": 2}}, a=[1])), None, BASE)
+    facts = read_model_facts(
+        str(
+            folder(
+                tmp_path / "m",
+                {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "num_hidden_layers": 2}},
+                a=[1],
+            )
+        ),
+        None,
+        BASE,
+    )
     assert facts.layers == 2 and facts.architecture == "gemma3_text"
 
 
@@ -107,9 +146,17 @@ def test_a_hub_model_in_the_cache_is_read(tmp_path, monkeypatch):
     assert read_model_facts("owner/name", None, BASE).parameters == 7
 
 
-@pytest.mark.parametrize("path,message", [
-    ("./nothing", "does not exist"), ("models/lama", "does not exist"), ("models/empty", "no config.json"), ("models/adapter", "holds an adapter"),
-    ("models/broken", "not a readable JSON"), ("models/file", "is a file")])
+@pytest.mark.parametrize(
+    "path,message",
+    [
+        ("./nothing", "does not exist"),
+        ("models/lama", "does not exist"),
+        ("models/empty", "no config.json"),
+        ("models/adapter", "holds an adapter"),
+        ("models/broken", "not a readable JSON"),
+        ("models/file", "is a file"),
+    ],
+)
 def test_unusable_models_are_one_clear_error(tmp_path, path, message):
     models = tmp_path / "models"
     folder(models / "llama", TINY, a=[1])
@@ -122,9 +169,17 @@ def test_unusable_models_are_one_clear_error(tmp_path, path, message):
         read_model_facts(path, None, tmp_path)
 
 
-@pytest.mark.parametrize("config,message", [
-    ({"hidden_size": 8}, "model_type"), ({**TINY, "hidden_size": 100}, "multiple of num_attention_heads"), ({**TINY, "num_key_value_heads": 4}, "num_key_value_heads"),
-    ({**TINY, "num_hidden_layers": "four"}, "positive whole number"), ({**TINY, "vocab_size": -1}, "positive whole number"), ("./missing.json", "does not exist")])
+@pytest.mark.parametrize(
+    "config,message",
+    [
+        ({"hidden_size": 8}, "model_type"),
+        ({**TINY, "hidden_size": 100}, "multiple of num_attention_heads"),
+        ({**TINY, "num_key_value_heads": 4}, "num_key_value_heads"),
+        ({**TINY, "num_hidden_layers": "four"}, "positive whole number"),
+        ({**TINY, "vocab_size": -1}, "positive whole number"),
+        ("./missing.json", "does not exist"),
+    ],
+)
 def test_unusable_configurations_are_one_clear_error(config, message):
     with pytest.raises(InvalidError, match=message):
         read_model_facts(None, config, BASE)

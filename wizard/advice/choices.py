@@ -1,0 +1,178 @@
+"""Choices of the person that this machine cannot follow, or only badly."""
+
+from __future__ import annotations
+
+from engine.contract.findings import Finding
+from wizard.advice.devices import Devices
+from wizard.advice.reasons import asked, count_of, finding, short_name
+from wizard.hardware.inventory import HardwareInventory
+from wizard.questions.needs import TrainingNeeds
+
+
+def choice_findings(
+    devices: Devices,
+    inventory: HardwareInventory,
+    needs: TrainingNeeds,
+    *,
+    backend: str,
+    strategy: str,
+    precision: str,
+    processes: int,
+    best_precision: str,
+) -> list[Finding]:
+    """Choices of the person that this machine cannot follow, or only badly."""
+    found: list[Finding] = []
+    cpu, usable = devices.kind == "cpu", len(devices.used)
+    if devices.count > usable and not cpu:
+        found.append(
+            finding(
+                "num-processes-exceeds-gpus",
+                "certain",
+                f"{count_of(devices.count, 'GPU')} asked for, {usable} usable on this machine",
+                "inventory",
+                devices.words() if usable else "no usable GPU",
+                [f"set distributed.num_gpus_per_node to {usable}"],
+                {"distributed.num_gpus_per_node": usable},
+            )
+        )
+    elif devices.count and processes > devices.count:
+        found.append(
+            finding(
+                "num-processes-exceeds-gpus",
+                "certain",
+                f"{processes} processes on {count_of(devices.count, 'GPU')}: NCCL fails with two ranks on one device",
+                "preset",
+                f"distributed.num_processes_per_node: {processes}",
+                [f"set it to {devices.count}"],
+                {"distributed.num_processes_per_node": devices.count},
+            )
+        )
+    if backend in ("nccl", "xccl", "hccl") and cpu:
+        found.append(
+            finding(
+                "backend-needs-gpu",
+                "certain",
+                f"backend {backend} cannot carry CPU tensors",
+                "preset",
+                f"distributed.backend: {backend}",
+                ["set distributed.backend to gloo (or auto)"],
+                {"distributed.backend": "gloo"},
+            )
+        )
+    if backend == "gloo" and not cpu and processes * needs.num_nodes > 1 and inventory.platform.system != "windows":
+        found.append(
+            finding(
+                "gloo-on-gpu",
+                "certain",
+                "Gloo moves GPU tensors through host memory: correct, but far slower than NCCL",
+                "preset",
+                "distributed.backend: gloo",
+                ["set distributed.backend to auto"],
+                {"distributed.backend": "auto"},
+            )
+        )
+    if strategy in ("fsdp", "deepspeed") and cpu:
+        found.append(
+            finding(
+                "sharding-on-cpu",
+                "certain",
+                f"{strategy} does not shard on a CPU",
+                "preset",
+                f"distributed.strategy: {strategy}",
+                ["set distributed.strategy to ddp"],
+                {"distributed.strategy": "ddp"},
+            )
+        )
+    if needs.quantization and cpu:
+        found.append(
+            finding(
+                "quantization-needs-gpu",
+                "certain",
+                "quantized weights need a GPU",
+                "preset",
+                f"model.quantization: {needs.quantization}",
+                ["leave model.quantization out"],
+            )
+        )
+    if asked(needs.precision):
+        found += _precision(devices, inventory, precision, best_precision)
+    if asked(needs.threads_per_process) and int(needs.threads_per_process) * processes > inventory.cpu.usable_cores:
+        cores, total = inventory.cpu.usable_cores, int(needs.threads_per_process) * processes
+        found.append(
+            finding(
+                "too-many-threads",
+                "certain",
+                f"{total} threads on {count_of(cores, 'usable core')}: they take turns and slow each other down",
+                "preset",
+                f"distributed.threads_per_process: {needs.threads_per_process}",
+                [f"set it to {max(1, cores // processes)} or auto"],
+                {"distributed.threads_per_process": max(1, cores // processes)},
+            )
+        )
+    for name, value in needs.env.items():
+        if name in ("NCCL_P2P_DISABLE", "NCCL_IB_DISABLE") and value not in ("", "0") and not cpu:
+            found.append(
+                finding(
+                    "env-without-reason",
+                    "possible",
+                    f"{name}={value} turns off a fast path; nothing on this machine asks for it",
+                    "preset",
+                    f"distributed.env.{name}: {value}",
+                    ["leave it out unless it cures a hang you have seen"],
+                )
+            )
+    return found
+
+
+def _precision(devices: Devices, inventory: HardwareInventory, precision: str, best: str) -> list[Finding]:
+    patch = {"training.precision": best}
+    if devices.kind == "cpu" and precision == "fp16":
+        return [
+            finding(
+                "fp16-on-cpu",
+                "certain",
+                "fp16 does nothing on a CPU",
+                "preset",
+                "training.precision: fp16",
+                [f"set it to {best}"],
+                patch,
+            )
+        ]
+    if devices.kind == "cpu" and precision == "bf16" and not inventory.cpu.fast_bf16:
+        return [
+            finding(
+                "bf16-slow-on-cpu",
+                "certain",
+                "this CPU has no bf16 units: several times slower than fp32",
+                "cpu flags",
+                ", ".join(inventory.cpu.flags) or "none of AMX, AVX512-BF16",
+                ["set training.precision to fp32"],
+                patch,
+            )
+        ]
+    if devices.kind == "apple" and precision != "fp32":
+        return [
+            finding(
+                "mps-amp-unsupported",
+                "possible",
+                f"{precision} on Apple GPUs works only with recent torch",
+                "preset",
+                f"training.precision: {precision}",
+                ["set it to fp32"],
+                patch,
+            )
+        ]
+    old = [device for device in devices.used if device.capability is not None and device.capability < (8, 0)]
+    if precision == "bf16" and old:
+        return [
+            finding(
+                "bf16-unsupported-gpu" if old[0].capability < (7, 0) else "bf16-emulated-not-hardware",
+                "certain",
+                f"{short_name(old[0])} has no bf16 units (compute capability {old[0].compute_capability}, needs 8.0)",
+                "NVML",
+                f"GPU {old[0].index}: {old[0].compute_capability}",
+                [f"set training.precision to {best}"],
+                patch,
+            )
+        ]
+    return []
