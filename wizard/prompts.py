@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,13 +44,16 @@ def run_prompts(ref: str | Path | None = None, overrides: Mapping[str, Any] | No
 
 def ask_all(flow: Flow, base: Path) -> None:
     """Ask from where the flow is to its end. Raises KeyboardInterrupt."""
-    section = ""
+    section, advice = "", ""
     while True:
         _refresh(flow, base)
         question = flow.question
         if question.section != section:
             section = question.section
             print(f"\n{section}")
+        if flow.recommendation and flow.recommendation.summary()[0] != advice:
+            advice = flow.recommendation.summary()[0]
+            _say(f"advice: {advice}")
         forward = _ask(flow, question, base)
         if forward and not flow.next():
             return
@@ -62,10 +67,10 @@ def _ask(flow: Flow, question: Question, base: Path) -> bool:
 
     context = flow.context
     answer = flow.answer(question.key)
-    print(f"  {question.help}")
+    _say(question.help)
     for line in (question.note(context), answer.note):
         if line:
-            print(f"  · {line}")
+            _say(f"· {line}")
     prefix = "{} of {}  ".format(*flow.position)
     while True:
         if question.kind in ("choice", "yes/no"):
@@ -75,7 +80,7 @@ def _ask(flow: Flow, question: Question, base: Path) -> bool:
             try:
                 flow.choose(question.key, value)
             except Invalid as error:
-                print(f"  {error}")
+                _say(str(error))
                 continue
         else:
             asker = questionary.path if question.kind == "path" else questionary.text
@@ -87,7 +92,14 @@ def _ask(flow: Flow, question: Question, base: Path) -> bool:
         problem = _read(flow, question, base)
         if problem is None:
             return True
-        print(f"  {problem}")
+        _say(problem)
+
+
+def _say(text: str) -> None:
+    """Print `text` indented, broken at words where the terminal ends."""
+    width = max(40, min(shutil.get_terminal_size().columns, 100)) - 1
+    for line in text.splitlines():
+        print(textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    " if line.startswith("· ") else "  "))
 
 
 def _choices(question: Question, flow: Flow) -> list[Choice]:
@@ -98,8 +110,9 @@ def _choices(question: Question, flow: Flow) -> list[Choice]:
 
 def _select(questionary: Any, title: str, choices: list[Choice], current: Any) -> Any:
     width = max(len(choice.label) for choice in choices)
-    shown = [questionary.Choice(f"{choice.label:<{width}}  {choice.detail}".rstrip(), value=choice.value, disabled=choice.impossible)
-             for choice in choices]
+    room = shutil.get_terminal_size().columns - width - 6  # a line that wraps would break the list
+    shown = [questionary.Choice(f"{choice.label:<{width}}  {textwrap.shorten(choice.detail, max(room, 10), placeholder=' ...')}".rstrip(),
+                                value=choice.value, disabled=choice.impossible) for choice in choices]
     possible = [choice.value for choice in choices if not choice.impossible]
     shown.append(questionary.Choice(_BACK_WORDS, value=_BACK_WORDS))
     return questionary.select(title, choices=shown, default=current if current in possible else None).unsafe_ask()
@@ -181,17 +194,14 @@ def _save(flow: Flow, base: Path, questionary: Any) -> Path | None:
 
 
 def _launch(plan: session.Plan) -> int:
-    """Start it and follow it in plain lines; Ctrl-C leaves the training running and says how to stop it."""
-    from wizard.monitor.outcome import exit_code, summary
-    from wizard.monitor.plain import follow_plain
+    """Start it and follow it in plain lines, as `run --plain` does."""
+    from wizard.launch.foreground import HungUp, StopSignals, follow_to_end
 
-    run = session.start(plan.prepared)
-    print(f"Started: {run.root}\nCtrl-C leaves it running.")
     try:
-        status = follow_plain(run, sys.stdout)
-    except KeyboardInterrupt:
-        print(f"\nThe training goes on.\n  look again: autotrain-wizard watch {run.root}\n"
-              f"  end it:     autotrain-wizard stop {run.root}", file=sys.stderr)
-        return ExitCode.OK
-    print(summary(run, status))
-    return int(exit_code(status))
+        with StopSignals().listening() as signals:
+            run = session.start(plan.prepared)
+            print(f"Started: {run.root}\nCtrl-C stops it with a checkpoint.")
+            signals.attach(run)
+            return int(follow_to_end(run, signals, as_json=False))
+    except HungUp:
+        return ExitCode.HANGUP
