@@ -58,7 +58,13 @@ def _original_dtype(model: Any, preset: Any) -> torch.dtype | None:
 @torch.no_grad()
 def generate_sample(training: Any, tokenizer: Any, new_tokens: int = 48) -> None:
     """Let the trained model go on from the beginning of a sequence it was evaluated on (rank 0 alone)."""
-    model = training.accelerator.unwrap_model(training.model, keep_fp32_wrapper=False).eval()
+    if training.checkpointer.sharded:  # no rank holds the whole model any more; the saved one is whole
+        from transformers import AutoModelForCausalLM
+
+        model = AutoModelForCausalLM.from_pretrained(training.life.run.model).to(training.accelerator.device)
+    else:
+        model = training.accelerator.unwrap_model(training.model, keep_fp32_wrapper=False)
+    model.eval()
     sequences = training.data.valid if training.data.valid is not None else training.data.train
     prompt = training.task.prompt_of(sequences).to(training.accelerator.device)
     if training.preset.training.gradient_checkpointing:

@@ -27,6 +27,7 @@ class Life:
         self.phase_name = "starting"
         self.stop_signal: int | None = None
         self._phase_began = self._progress_at = time.monotonic()
+        self._phase_limit_s: float | None = None
         self._ended = threading.Event()
         run.ranks.mkdir(mode=0o700, exist_ok=True)
         run.logs.mkdir(mode=0o700, exist_ok=True)
@@ -35,24 +36,27 @@ class Life:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self.events = EventWriter(run.events(rank), rank, attempt)
-        self._write_phase(None, None, None)
+        self._write_phase(None, None)
         #: Called at each heartbeat, for samples of the machine; set once the libraries are there.
         self.sampler: Any = None
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def phase(self, name: str, progress: float | None = None, detail: str | None = None,
               s_limit: float | None = None) -> None:
-        """Enter a phase, or tell its progress (0 to 1; told at most twice a second)."""
+        """Enter a phase, or tell its progress (0 to 1; told at most twice a second).
+
+        `s_limit`: the longest it may take before it counts as hung, in seconds; it stays with the phase.
+        """
         now = time.monotonic()
         if name != self.phase_name:
-            self.phase_name, self._phase_began = name, now
+            self.phase_name, self._phase_began, self._phase_limit_s = name, now, s_limit
         elif progress is not None and progress < 1 and now - self._progress_at < _PROGRESS_S:
             return
         self._progress_at = now
-        self._write_phase(progress, detail, s_limit)
+        self._write_phase(progress, detail)
 
-    def _write_phase(self, progress: float | None, detail: str | None, s_limit: float | None) -> None:
-        self.events.write("phase", name=self.phase_name, progress=progress, detail=detail, s_limit=s_limit)
+    def _write_phase(self, progress: float | None, detail: str | None) -> None:
+        self.events.write("phase", name=self.phase_name, progress=progress, detail=detail, s_limit=self._phase_limit_s)
 
     def warn(self, kind: str, message: str) -> None:
         print(f"warning: {message}", flush=True)
@@ -109,5 +113,5 @@ def _die_with_parent() -> None:
         return
     parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent or parent == 1:  # it died between the two calls
+    if os.getppid() != parent:  # it died between the two calls
         os._exit(128 + signal.SIGKILL)

@@ -50,6 +50,8 @@ class Training:
     checkpointer: Checkpointer
     meter: Meter
     progress: Progress = field(default_factory=Progress)
+    _norms: list[torch.Tensor] = field(default_factory=list)
+    _saved: int | None = None
 
     def run(self) -> str:
         """Train to the end; entered by all ranks. Returns why it ended: completed | early_stopped | requested."""
@@ -111,9 +113,11 @@ class Training:
         """Clip, check and apply the gradients; the norm is the same on all ranks, so all decide alike."""
         plan = self.preset.training
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), plan.max_grad_norm or math.inf)
-        # fp16's loss scaler finds overflows itself and skips them; elsewhere the check would wait for the device, so
-        # on a GPU a run that stops anyway looks only before it saves or evaluates
+        # looking waits for the device, so on a GPU a run that stops anyway looks only before it saves or evaluates;
+        # fp16's loss scaler finds overflows itself and skips them
         look_now = self.accelerator.device.type == "cpu" or plan.on_non_finite == "skip"
+        if not look_now:
+            self._norms.append(norm.detach())
         if look_now and plan.precision != "fp16" and not math.isfinite(float(norm)):
             if plan.on_non_finite == "stop":
                 self._non_finite(step + 1)
@@ -124,6 +128,13 @@ class Training:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return norm
+
+    def _check_numbers(self) -> None:
+        """Look at what was not looked at step by step; entered by all ranks, before anything is kept."""
+        good = not self._norms or self.preset.training.precision == "fp16" or bool(torch.stack(self._norms).isfinite().all())
+        self._norms.clear()
+        if not self.control.all_ok(good):
+            self._non_finite(self.progress.step)
 
     def _non_finite(self, step: int) -> None:
         raise NonFiniteError(f"loss or gradients are not finite at step {step}; a lower training.learning_rate or "
@@ -156,6 +167,7 @@ class Training:
     def _evaluate(self) -> bool:
         """Evaluate on all ranks; True when early stopping says that it is enough."""
         self.meter.flush()
+        self._check_numbers()
         self.life.phase("evaluating")
         result = evaluate(self)
         if not math.isfinite(result):
@@ -177,9 +189,10 @@ class Training:
     def save(self) -> None:
         """Checkpoint the present step, once; entered by all ranks."""
         step, progress = self.progress.step, self.progress
-        if step == 0 or getattr(self, "_saved", None) == step:
+        if step == 0 or self._saved == step:
             return
         self.meter.flush()
+        self._check_numbers()
         self.life.phase("saving checkpoint")
         protect = (progress.best_step,) if self.preset.checkpoints.keep_best and progress.best_step else ()
         path, seconds, size = self.checkpointer.save(step, vars(progress), protect)

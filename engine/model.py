@@ -43,7 +43,7 @@ def build_model(preset: Preset, tokenizer: Any) -> Any:
     model.config.use_cache = False
     if choice.adapter:
         model = _with_adapter(model, preset)
-    if preset.training.gradient_checkpointing:
+    if preset.training.gradient_checkpointing and preset.distributed.strategy != "fsdp":  # there accelerate wraps it
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         if choice.adapter:
             model.enable_input_require_grads()
