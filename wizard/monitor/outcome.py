@@ -41,9 +41,7 @@ def summary(run: RunDir, status: Status, state: RunState | None = None) -> str:
         lines.append(f"  watch   autotrain-wizard watch {shown_path(run.root)}")
         lines.append(f"  stop    autotrain-wizard stop {shown_path(run.root)}")
     if status.state in ("stopped", "failed", "lost"):
-        steps = run.checkpoint_steps()
-        if steps:
-            lines.append(f"  resume  autotrain-wizard run --resume {shown_path(run.root)}   (from step {steps[-1]:,})")
+        lines += resume(run)
     return "\n".join(lines)
 
 
@@ -55,6 +53,14 @@ def cause(status: Status) -> list[str]:
         first, *rest = reason.message.strip().splitlines()
         lines += [f"          {first}"] + [f"          {line}" for line in rest[:6]]
     return lines
+
+
+def resume(run: RunDir) -> list[str]:
+    """The command that goes on with the run, where there is a checkpoint to go on from."""
+    steps = run.checkpoint_steps()
+    if not steps:
+        return []
+    return [f"  resume  from step {steps[-1]:,}:", f"          autotrain-wizard run --resume {shown_path(run.root)}"]
 
 
 def log_end(run: RunDir, status: Status, count: int = 8) -> list[str]:

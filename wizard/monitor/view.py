@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.contract.run_dir import RunDir, Status
 from wizard import formatting
 from wizard.monitor import health, words
-from wizard.monitor.outcome import cause, log_end, sample
+from wizard.monitor.outcome import cause, log_end, resume, sample
 from wizard.monitor.plain import shown_path
 from wizard.monitor.ranks import PARTS, RankState
 from wizard.monitor.series import Series, thin
@@ -246,10 +246,8 @@ def _end(run: RunDir, state: RunState) -> End:
         lines += [line.removeprefix("  ") for line in sample(state)]
     elif status.state in ("failed", "lost"):
         lines += [line.removeprefix("  ") for line in cause(status)]
-    steps = run.checkpoint_steps()
     if status.state != "finished":
-        lines.append(f"resume  autotrain-wizard run --resume {shown_path(run.root)}   (from step {steps[-1]:,})" if steps
-                     else "resume  there is no checkpoint to resume from")
+        lines += [line.removeprefix("  ") for line in resume(run)] or ["resume  there is no checkpoint to resume from"]
     if status.state in ("failed", "lost"):
         lines += [line.removeprefix("  ") for line in log_end(run, status, 4)]
     return End(words.where_words(status, state), tuple(lines), status.state in ("failed", "lost"))

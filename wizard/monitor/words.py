@@ -86,11 +86,11 @@ def trained_words(state: RunState) -> str:
 
 
 def paused_words(state: RunState) -> str:
-    """` · paused 7 s for evaluation, 4 s for checkpoints`: time that throughput leaves out."""
+    """` · paused 7 s for evaluation, 4 s for checkpoints`: time that throughput leaves out, from a second on."""
     parts = []
-    if state.evaluations:
+    if state.evaluation_s >= 1:
         parts.append(f"{formatting.duration(state.evaluation_s)} for evaluation")
-    if state.checkpoints:
+    if state.checkpoint_s >= 1:
         parts.append(f"{formatting.duration(state.checkpoint_s)} for checkpoints")
     return f" · paused {', '.join(parts)}" if parts else ""
 

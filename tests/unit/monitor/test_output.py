@@ -150,7 +150,7 @@ def test_the_closing_words_of_a_failed_run(tmp_path):
     assert text.startswith("failed at step 30 after ")
     assert "cause   rank 1: out of memory" in text
     assert "torch.OutOfMemoryError: CUDA out of memory" in text and "rank-00001.log" in text
-    assert "run --resume" in text and "(from step 20)" in text
+    assert "run --resume" in text and "from step 20:" in text
 
 
 def test_a_run_that_goes_on_says_how_to_come_back(tmp_path):

@@ -67,6 +67,7 @@ class LogPane(Vertical):
         self.rank = rank
         self.query_one("#log-lines", Log).clear()
         self._written = False
+        self._tell()
         select = self.query_one("#log-rank", Select)
         if rank in (*self._ranks, LAUNCHER):
             with self.prevent(Select.Changed):
@@ -83,8 +84,10 @@ class LogPane(Vertical):
         if lines and rank == self.rank:
             log = self.query_one("#log-lines", Log)
             # the line end before each line but the first, so that no empty line takes the last row
-            log.write(("\n" if log.line_count and self._written else "") + "\n".join(lines))
-            self._written = True
+            log.write(("\n" if self._written else "") + "\n".join(lines))
+            if not self._written:
+                self._written = True
+                self._tell()
             self._to_end()
 
     def set_follow(self, follow: bool) -> None:
@@ -104,6 +107,8 @@ class LogPane(Vertical):
 
     def _tell(self) -> None:
         words = "following" if self.follow else "held (f follows)"
+        if not self._written:
+            words = "nothing written yet"
         self.query_one("#log-follow", Label).update(f"{words} · [ ] other rank")
 
     @on(Select.Changed, "#log-rank")
