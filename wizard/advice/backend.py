@@ -17,7 +17,7 @@ def decide_backend(devices: Devices, world: int, inventory: HardwareInventory, n
     """`world`: ranks over all nodes."""
     if asked(needs.backend):
         return kept(needs.backend, _about(needs.backend, devices, world))
-    if world == 1:
+    if world == 1 and not (asked(needs.strategy) and needs.strategy != "single"):
         where = devices.words()
         return Decision(
             value="none",

@@ -71,6 +71,18 @@ def choice_findings(
                 {"distributed.backend": "auto"},
             )
         )
+    if processes * needs.num_nodes == 1 and (backend != "none" or strategy != "single"):
+        found.append(
+            finding(
+                "one-rank",
+                "certain",
+                f"{strategy} over {backend} with one process: there is nobody to share with",
+                "preset",
+                f"distributed.backend: {needs.backend}, distributed.strategy: {needs.strategy}",
+                ["leave backend and strategy to auto, or use several GPUs or machines"],
+                {"distributed.backend": "auto", "distributed.strategy": "auto"},
+            )
+        )
     if strategy in ("fsdp", "deepspeed") and cpu:
         found.append(
             finding(

@@ -70,8 +70,7 @@ def decide_devices(
         )
     kind = usable[0].vendor
     if kind == "apple":
-        decision = _decision("apple", usable[:1], "one Apple GPU (MPS), which shares the main memory")
-        return Devices("apple", tuple(usable[:1])), decision, findings
+        return (*_apple(usable[0], needs), findings)
     whole = [device for device in usable if not device.mig]
     if not whole:
         return (*_one_slice(usable, findings), findings)
@@ -82,12 +81,31 @@ def decide_devices(
     if windows and len(chosen) > 1:
         reason = f"native Windows has no NCCL, so one GPU of {len(chosen)}; under WSL2 all of them train"
         chosen, alternative = chosen[:1], other(len(chosen), "the training runs under WSL2")
+    limit = _ranks_asked_for(needs)
+    if limit is not None and limit < len(chosen):
+        reason = f"{limit} of {len(chosen)}, as many as processes were asked for"
+        chosen, alternative = chosen[:limit], other(len(chosen), "all GPUs may be used")
     devices = Devices(kind, tuple(chosen), subset=_must_be_named(chosen, inventory))
     return (
         devices,
         _decision(kind, chosen, reason, "high" if len({d.name for d in whole}) == 1 else "fair", alternative),
         findings,
     )
+
+
+def _ranks_asked_for(needs: TrainingNeeds) -> int | None:
+    """Ranks per node that follow from what was set, None where it is open: each GPU takes exactly one."""
+    if asked(needs.num_processes_per_node):
+        return int(needs.num_processes_per_node)
+    return 1 if needs.strategy == "single" or needs.backend == "none" else None
+
+
+def _apple(device: Accelerator, needs: TrainingNeeds) -> tuple[Devices, Decision]:
+    if needs.num_nodes > 1 or (_ranks_asked_for(needs) or 1) > 1:
+        reason = "several processes can only join on the CPU: Apple GPUs have no communication library"
+        return Devices("cpu"), _decision("cpu", (), reason, "fair")
+    decision = _decision("apple", (device,), "one Apple GPU (MPS), which shares the main memory")
+    return Devices("apple", (device,)), decision
 
 
 def _as_asked(wanted: int, usable: list[Accelerator], inventory: HardwareInventory) -> tuple[Devices, Decision]:

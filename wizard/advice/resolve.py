@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.contract.findings import Decision
+from engine.contract.load import preset_from_data
 from engine.contract.preset import Preset, unresolved
 from engine.contract.problems import PresetError, Problem, shown
 from wizard.advice.environment import BY_LAUNCHER
@@ -30,7 +31,7 @@ def resolve(preset: Preset, recommendation: Recommendation) -> Preset:
             here[last] = value
     env = {name: text for name, text in recommendation.decisions["env"].value.items() if name not in BY_LAUNCHER}
     data["distributed"]["env"] = env | preset.distributed.env
-    resolved = Preset.model_validate(data)
+    resolved = preset_from_data(data)
     left = [key for key in unresolved(resolved) if key not in STAYS_AUTO]
     if left:
         raise AssertionError(f"no decision for {', '.join(left)}")
@@ -87,6 +88,12 @@ def impossible(preset: Preset, recommendation: Recommendation) -> list[Problem]:
             f"ddp (or auto), since {processes} processes on {how.num_nodes} machine(s) make {world} ranks; "
             "or one process on one machine",
         )
+    if world == 1 and strategy != "single":
+        wrong(
+            "distributed.strategy", strategy, "single or auto: one process on one machine shares its work with nobody"
+        )
+    elif world == 1 and backend != "none":
+        wrong("distributed.backend", backend, "none or auto: one process on one machine has nobody to talk to")
     if strategy in ("fsdp", "deepspeed") and cpu:
         wrong("distributed.strategy", strategy, "ddp, single or auto: nothing is sharded on a CPU")
     if how.num_nodes > 1 and not how.main_address:
@@ -111,7 +118,8 @@ def _batch(preset: Preset, batch: Decision, world: int) -> list[Problem]:
         return []
     training = preset.training
     if training.micro_batch != "auto" or training.gradient_accumulation != "auto":
-        found = f"{total}, but micro_batch {micro} x gradient_accumulation {steps} x {world} ranks is {micro * steps * world}"
+        product = f"micro_batch {micro} x gradient_accumulation {steps} x {world} ranks"
+        found = f"{total}, but {product} is {micro * steps * world}"
         return [Problem(key="training.global_batch", found=found, expected="three numbers that agree, or two of them")]
     nearest = max(1, round(total / world)) * world
     return [

@@ -78,7 +78,7 @@ def choose_plan(
 def _strategies(needs: TrainingNeeds, world: int, cpu: bool) -> list[str]:
     if asked(needs.strategy):
         return [needs.strategy]
-    if world == 1:
+    if world == 1 and needs.backend in ("auto", "none"):
         return ["single"]
     # accelerate turns FSDP on a CPU into DDP without a word; and a frozen 16-bit or quantized base does not shard
     # together with fp32 adapters, for which int4 is the better way to make room

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 from pathlib import Path
 
 import pytest
 
 from engine.contract.load import load_preset, parse_preset
-from engine.contract.preset import unresolved
+from engine.contract.preset import Preset, unresolved
 from engine.contract.problems import PresetError
 from tests.unit.advice.machines import NAMES, SEVEN_B, advise, categories, machine, values
 from wizard.advice.recommend import hardware_summary, recommend
@@ -82,7 +85,7 @@ def test_the_persons_variable_wins():
             "distributed: {num_gpus_per_node: 2, num_processes_per_node: 1}\n",
             "distributed.num_processes_per_node",
         ),
-        ("2x-rtx3090-sys", "distributed: {strategy: single}\n", "distributed.strategy"),
+        ("2x-rtx3090-sys", "distributed: {strategy: single, num_gpus_per_node: 2}\n", "distributed.strategy"),
         ("2x-rtx3090-sys", "distributed: {backend: xccl}\n", "distributed.backend"),
         ("windows-2x-rtx3090", "distributed: {backend: nccl, num_gpus_per_node: 2}\n", "distributed.backend"),
         ("cpu-2-cores", "distributed: {strategy: fsdp, num_processes_per_node: 2}\n", "distributed.strategy"),
@@ -204,3 +207,62 @@ def test_hardware_summary_names_the_kind_of_machine():
 def test_settings_cover_every_key_that_can_be_open():
     open_keys = set(unresolved(parse_preset(PLAIN))) - {"distributed.main_port"}
     assert open_keys <= set(advise("1x-rtx4090", SEVEN_B).settings)
+
+
+@pytest.mark.parametrize(
+    "wishes", [{"strategy": "single"}, {"backend": "none"}, {"num_processes_per_node": 1}], ids=str
+)
+def test_one_process_takes_one_gpu_of_several(wishes):
+    chosen = values(advise("4x-a100-nvlink", **wishes))
+    assert (chosen["devices"]["count"], chosen["processes"], chosen["backend"], chosen["strategy"]) == (
+        1,
+        1,
+        "none",
+        "single",
+    )
+
+
+def test_two_processes_take_two_gpus_of_four():
+    assert values(advise("4x-a100-nvlink", num_processes_per_node=2))["devices"]["indices"] == [0, 1]
+
+
+def test_a_mac_joins_others_on_its_cpu():
+    chosen = values(advise("mac-m2-pro", num_nodes=2, main_address="10.0.0.9"))
+    assert (chosen["devices"]["count"], chosen["backend"], chosen["strategy"]) == (0, "gloo", "ddp")
+
+
+@functools.cache
+def every_choice() -> list[Preset]:
+    """Presets that fix backend, strategy, devices, ranks and machines in every way that does not contradict itself."""
+    presets = []
+    counts = (("auto", "auto"), (0, "auto"), (0, 2), (1, "auto"), ("auto", 2), (2, 2))
+    for backend, strategy, (gpus, processes), nodes in itertools.product(
+        ("auto", "none", "nccl", "gloo", "xccl"), ("auto", "single", "ddp", "fsdp"), counts, (1, 2)
+    ):
+        text = (
+            f"distributed: {{backend: {backend}, strategy: {strategy}, num_gpus_per_node: {gpus}, "
+            f"num_processes_per_node: {processes}, num_nodes: {nodes}, main_address: 10.0.0.9}}\n"
+        )
+        with contextlib.suppress(PresetError):
+            presets.append(parse_preset(PLAIN + text))
+    return presets
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_choice_resolves_to_something_consistent_or_is_refused_in_words(name):
+    inventory, refused = machine(name), 0
+    for preset in every_choice():
+        advice = recommend(inventory, TrainingNeeds.from_preset(preset))
+        try:
+            how = resolve(preset, advice).distributed
+        except PresetError as error:
+            refused += 1
+            assert all(problem.key.startswith(("distributed.", "training.")) for problem in error.problems)
+            continue
+        world = how.num_nodes * how.num_processes_per_node
+        assert (how.backend == "none") == (how.strategy == "single") == (world == 1)
+        assert how.num_gpus_per_node in (0, how.num_processes_per_node)
+        assert how.num_gpus_per_node <= len(inventory.accelerators)
+        assert how.backend in ("none", "gloo") or how.num_gpus_per_node > 0
+        assert how.strategy != "fsdp" or how.num_gpus_per_node > 0
+    assert 0 < refused < len(every_choice())
