@@ -106,6 +106,7 @@ def choice_findings(
                 ["leave model.quantization out"],
             )
         )
+    found += _packages(inventory, needs)
     if asked(needs.precision):
         found += _precision(devices, inventory, precision, best_precision)
     if asked(needs.threads_per_process) and int(needs.threads_per_process) * processes > inventory.cpu.usable_cores:
@@ -134,6 +135,27 @@ def choice_findings(
                 )
             )
     return found
+
+
+def _packages(inventory: HardwareInventory, needs: TrainingNeeds) -> list[Finding]:
+    """Optional packages that a choice needs; unknown where the inventory names none at all."""
+    have = inventory.software.packages
+    wanted = {
+        "bitsandbytes": ("quantization", "model.quantization", needs.quantization),
+        "deepspeed": ("deepspeed", "distributed.strategy", needs.strategy if needs.strategy == "deepspeed" else None),
+    }
+    return [
+        finding(
+            f"{name}-not-installed",
+            "certain",
+            f"{key}: {value} needs the package {name}, which is not installed here",
+            "installed packages",
+            f"torch {have['torch']}, no {name}",
+            [f"pip install 'autotrain-wizard[{extra}]'"],
+        )
+        for name, (extra, key, value) in wanted.items()
+        if value and "torch" in have and name not in have
+    ]
 
 
 def _precision(devices: Devices, inventory: HardwareInventory, precision: str, best: str) -> list[Finding]:

@@ -96,6 +96,11 @@ def impossible(preset: Preset, recommendation: Recommendation) -> list[Problem]:
         wrong("distributed.backend", backend, "none or auto: one process on one machine has nobody to talk to")
     if strategy in ("fsdp", "deepspeed") and cpu:
         wrong("distributed.strategy", strategy, "ddp, single or auto: nothing is sharded on a CPU")
+    missing = {finding.category for finding in recommendation.findings}
+    if "bitsandbytes-not-installed" in missing and not cpu:
+        wrong("model.quantization", preset.model.quantization, "pip install 'autotrain-wizard[quantization]' first")
+    if "deepspeed-not-installed" in missing and not cpu:
+        wrong("distributed.strategy", strategy, "pip install 'autotrain-wizard[deepspeed]' first, or fsdp")
     if how.num_nodes > 1 and not how.main_address:
         wrong("distributed.main_address", None, "the address of the first machine, since num_nodes is more than 1")
     if training.precision == "fp16" and cpu:

@@ -266,3 +266,11 @@ def test_any_choice_resolves_to_something_consistent_or_is_refused_in_words(name
         assert how.backend in ("none", "gloo") or how.num_gpus_per_node > 0
         assert how.strategy != "fsdp" or how.num_gpus_per_node > 0
     assert 0 < refused < len(every_choice())
+
+
+def test_a_package_that_a_choice_needs_is_asked_for_before_the_launch():
+    text = PLAIN.replace("{path: owner/model}", "{path: owner/model, quantization: int4, adapter: {type: lora}}")
+    with pytest.raises(PresetError, match="autotrain-wizard\\[quantization\\]"):
+        resolved("1x-rtx4090", text)
+    with pytest.raises(PresetError, match="autotrain-wizard\\[deepspeed\\]"):
+        resolved("4x-a100-nvlink", PLAIN + "distributed: {strategy: deepspeed}\n")
