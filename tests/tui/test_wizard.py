@@ -297,3 +297,23 @@ async def test_machines_with_gpus_get_other_defaults(drive, machine, launched):
         await driver.press("enter")
         resolved = launched[0].resolved.distributed
         assert (resolved.backend, resolved.strategy, resolved.num_gpus_per_node) == ("nccl", "ddp", 4)
+
+
+async def test_the_palette_knows_the_keys_of_the_screen(drive):
+    async with drive((120, 40)) as driver:
+        await driver.press("enter")
+        await driver.press("ctrl+p")
+        await driver.until("Take back what you typed")
+        await driver.press("escape")
+        assert isinstance(driver.app.screen, QuestionScreen)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_nothing_is_wider_than_the_screen(drive, size):
+    async with drive(size) as driver:
+        for keys in ((), ("enter",), ("f1",), ("escape", "f2"), ("escape", "f5"), ("d",), ("escape", "s"), ("escape", "escape")):
+            await driver.press(*keys)
+            assert not driver.app.screen.show_horizontal_scrollbar
+            for widget in driver.app.screen.query("*"):
+                if widget.display and widget.region:
+                    assert widget.region.right <= size[0], widget

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -104,9 +103,7 @@ class Question:
             if self.required:
                 raise Invalid(f"An answer is needed here{f', for example {self.placeholder}' if self.placeholder else ''}.")
             return None
-        if self.parse:
-            return self.parse(text)
-        return os.path.expanduser(text) if self.kind == "path" else text
+        return self.parse(text) if self.parse else text
 
     def text(self, value: Any) -> str:
         """`value` as a person would type it."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding
+from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from wizard import session
 from wizard.errors import ExitCode, UsageError, WizardError
 from wizard.questions.flow import Flow
 from wizard.tui import terminal
+from wizard.tui.keys import SCREENS
 from wizard.tui.messages import MachineRead
 from wizard.tui.theme import CALM
 
@@ -60,6 +63,13 @@ class WizardApp(App[int]):
         elif self._start == "new":
             self.new_training(self._ref)
         self._read_machine()
+
+    def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
+        """The command palette: the keys of the screen by name, and Textual's own choice of colours."""
+        for key in SCREENS.get(getattr(screen, "KEYS", ""), ()):
+            yield SystemCommand(f"{key.label[:1].upper()}{key.label[1:]}", f"{key.help}  ({key.name})",
+                                partial(screen.run_action, key.action))
+        yield SystemCommand("Colours", "Choose other colours", self.action_change_theme)
 
     def _leave(self, code: int) -> None:
         self.exit(return_code=code)

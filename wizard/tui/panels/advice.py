@@ -39,14 +39,14 @@ class AdviceLines(Static):
     def render(self) -> Text:
         what, why = self._lines
         style = self.get_component_rich_style
-        return Text(what, style("advice-lines--what")).append(f"\n{why}", style("advice-lines--why"))
+        return Text().append(what, style("advice-lines--what")).append(f"\n{why}", style("advice-lines--why"))
 
 
 class AdvicePanel(VerticalScroll):
     """Every decision with its reason, beside the question."""
 
     DEFAULT_CSS = """
-    AdvicePanel { width: 44; padding: 0 1; border-left: solid $foreground 20%; }
+    AdvicePanel { width: 46; padding: 0 1; border-left: solid $foreground 20%; }
     AdvicePanel .more { color: $foreground 50%; margin-top: 1; }
     AdvicePanel .heading { text-style: bold; margin: 1 0; }
     """
@@ -83,7 +83,7 @@ class _Decisions(Static):
             decision = recommendation.decisions.get(name)
             if decision is None:
                 continue
-            text = Text(value_text(name, decision), style("decisions--value"))
+            text = Text().append(value_text(name, decision), style("decisions--value"))
             text.append(f"  {_SURE[decision.confidence]}\n", style("decisions--why"))
             text.append(decision.reason, style("decisions--why"))
             table.add_row(Text(TITLES.get(name, name)[:11], style("decisions--name")), text)

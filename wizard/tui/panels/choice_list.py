@@ -93,7 +93,7 @@ class ChoiceList(Widget, can_focus=True):
             look = style("choice-list--chosen") if marked else style("choice-list--label")
             detail = f"not here: {choice.impossible}" if choice.impossible else choice.detail
             gap = " " * (max(0, label_width - cell_len(choice.label)) + 3)
-            line = Text(mark, look, no_wrap=True, overflow="ellipsis").append(choice.label, look)
+            line = Text(no_wrap=True, overflow="ellipsis").append(mark + choice.label, look)
             if choice.impossible:
                 line.stylize("dim")
             if beside and detail:

@@ -29,7 +29,7 @@ class SectionBar(Static):
 
     def render(self) -> Text:
         style = self.get_component_rich_style
-        line = Text("autotrain-wizard", style("section-bar--name"), no_wrap=True)
+        line = Text(no_wrap=True).append("autotrain-wizard", style("section-bar--name"))
         if self._title:
             return line.append("   ").append(self._title, style("section-bar--current"))
         line.append("   ")
@@ -58,7 +58,7 @@ class KeyHint(Static):
 
     def render(self) -> Text:
         style = self.get_component_rich_style
-        return Text(self._key.name, style("key-hint--key")).append(" " + self._key.label, style("key-hint--label"))
+        return Text().append(self._key.name, style("key-hint--key")).append(" " + self._key.label, style("key-hint--label"))
 
     async def on_click(self) -> None:
         await self.screen.run_action(self._key.action)

@@ -54,7 +54,7 @@ class PresetView(Static):
         key, colon, value = line.partition(":")
         if not colon:
             return Text(line, style("preset--value"))
-        return Text(key + colon, style("preset--key")).append(value, style("preset--value"))
+        return Text().append(key + colon, style("preset--key")).append(value, style("preset--value"))
 
 
 def said(problem: Problem) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Static
 
 from wizard import session
@@ -15,7 +15,7 @@ from wizard.errors import WizardError
 from wizard.questions.flow import Flow
 from wizard.tui.keys import bindings
 from wizard.tui.messages import LaunchRefused, PlanMade, RunStarted
-from wizard.tui.panels.advice import AdviceLines
+from wizard.tui.panels.advice import AdviceLines, AdvicePanel
 from wizard.tui.panels.chrome import KeyBar, SectionBar
 from wizard.tui.panels.preset_view import LEGEND, PresetView, said
 from wizard.tui.screens.base import WizardScreen
@@ -39,10 +39,12 @@ class ReviewScreen(WizardScreen):
     def compose(self) -> ComposeResult:
         yield SectionBar("Review")
         yield Static("", id="name", markup=False)
-        with VerticalScroll(id="page"):
-            yield PresetView(id="preset")
-            yield Static(LEGEND, id="legend", markup=False)
-            yield Static("", id="exact", markup=False)
+        with Horizontal(id="middle"):
+            with VerticalScroll(id="page"):
+                yield PresetView(id="preset")
+                yield Static(LEGEND, id="legend", markup=False)
+                yield Static("", id="exact", markup=False)
+            yield AdvicePanel(id="panel")
         yield Static("", id="problems", markup=False)
         yield Static("", id="command", markup=False)
         yield AdviceLines(id="lines")
@@ -53,7 +55,7 @@ class ReviewScreen(WizardScreen):
 
     def on_screen_resume(self) -> None:
         self.plan, self._starting = None, False
-        self.query_one(AdviceLines).show(self.flow.recommendation)
+        self._show_advice()
         self._show_name()
         self.query_one(PresetView).show(self.flow.preset_text(), self.flow.origins(), [])
         self.query_one("#problems", Static).update("Checking model, data, disk and machine ...")
@@ -72,7 +74,7 @@ class ReviewScreen(WizardScreen):
     @on(PlanMade)
     def _planned(self, event: PlanMade) -> None:
         self.plan = plan = event.plan
-        self.query_one(AdviceLines).show(self.flow.recommendation)
+        self._show_advice()
         self.query_one(PresetView).show(plan.text, self.flow.origins(), plan.problems)
         box = self.query_one("#problems", Static)
         box.set_class(bool(plan.problems), "bad")
@@ -88,6 +90,10 @@ class ReviewScreen(WizardScreen):
         if plan.command:
             self.query_one("#command", Static).update(Text("Will run  ", "bold").append(session.short_command(plan.command), "not bold"))
             self.query_one("#exact", Static).update(Text("The exact command\n", "bold").append(plan.command, "not bold"))
+
+    def _show_advice(self) -> None:
+        self.query_one(AdviceLines).show(self.flow.recommendation)
+        self.query_one(AdvicePanel).show(self.flow.recommendation)
 
     def _show_name(self) -> None:
         where = f"saved in {self.saved}" if self.saved else "not saved"
