@@ -97,9 +97,10 @@ def test_stop_and_resume_equal_never_having_stopped(ranks, tmp_path, data, step)
 
 def test_evaluation_is_the_same_on_any_number_of_ranks(ranks, tmp_path, data):
     found = []
+    valid = write_text(tmp_path / "valid.jsonl", rows=7)
     for world in (1, 2, 4):
-        # one sequence a rank at a time: on one rank nothing has to be filled up, on four the last batch does
-        preset = tiny_preset(data, world, data__valid=0.3, training__max_steps=2, training__micro_batch=1, training__gradient_accumulation=8 // world)
+        # one sequence a rank at a time: on one rank nothing has to be filled up, on two and four the last batch does
+        preset = tiny_preset(data, world, data__valid=str(valid), data__packing=False, data__max_length=64, training__max_steps=2, training__micro_batch=1, training__gradient_accumulation=8 // world)
         run = finished(ranks, tmp_path / str(world), preset)
         found.append(events(run, "evaluation")[-1])
     assert [record["target_tokens"] for record in found] == [found[0]["target_tokens"]] * 3
