@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import os
 import sys
-from pathlib import Path
 
 from wizard.errors import ExitCode, WizardError
 
@@ -78,9 +77,10 @@ def own_engine() -> None:
 
     An empty entry of PYTHONPATH (`:/some/folder`) means the current folder, where a person's own `engine.py` may lie.
     """
-    package = Path(__file__).resolve().parents[1] / "engine"
-    if "engine" not in sys.modules and (package / "__init__.py").is_file():
-        spec = importlib.util.spec_from_file_location("engine", package / "__init__.py", submodule_search_locations=[str(package)])
+    package = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "engine")
+    source = os.path.join(package, "__init__.py")
+    if "engine" not in sys.modules and os.path.isfile(source):
+        spec = importlib.util.spec_from_file_location("engine", source, submodule_search_locations=[package])
         sys.modules["engine"] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
 

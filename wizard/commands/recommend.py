@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+# type checkers know the name; `typing` and `pathlib` would be a third of what `--help` waits for
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from wizard.advice.recommend import Recommendation
 
 HELP = "say how to train here, and why: backend, strategy, precision, batch, ..."
@@ -60,6 +61,8 @@ def _wishes(preset_ref: str | None, settings: dict[str, Any], elsewhere: bool):
 
     `elsewhere`: the plan is for another machine, so what is not on this one may well be there.
     """
+    from pathlib import Path
+
     from engine.contract.load import load_preset
     from wizard.facts.data import DataFacts, read_data_facts
     from wizard.facts.model import ModelFacts, read_model_facts
@@ -121,6 +124,8 @@ def _or_unknown(elsewhere: bool, read, unknown):
 
 
 def _text(recommendation: Recommendation) -> str:
+    import textwrap
+
     from wizard.advice.words import TITLES, value_text
 
     lines = [f"{'':<35}{'why':<64}sure"]
