@@ -5,7 +5,7 @@ buckets that travel; under autocast a 16-bit copy of each trained matrix from fo
 in the training precision; logits up-cast to fp32 for the loss. Activations after Korthikanti et al. 2022
 (arXiv:2205.05198, section 4), without the attention scores, which SDPA never writes out, and with a gated MLP where
 the model has one. Models of 2 and 135 million parameters on a CPU (fp32, bf16, with and without recomputation) took
-0.91 to 1.0 of the sum; other kernels and allocators differ more, so a range of 20 % either way is shown.
+0.91 to 1.03 of the sum; other kernels and allocators differ more, so a range of 20 % either way is shown.
 """
 
 from __future__ import annotations

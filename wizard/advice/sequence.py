@@ -78,7 +78,11 @@ def decide_max_length(
 
 
 def decide_packing(needs: TrainingNeeds, model: ModelFacts | None, data: DataFacts | None, max_length: int) -> Decision:
-    """Whether rows are packed; `auto` is left to the engine where only the tokens themselves can tell."""
+    """Whether rows are packed.
+
+    For rows `auto` stays: the engine settles it on their real lengths and number, and packs no data so small that a
+    few full sequences would be all of it.
+    """
     if asked(needs.packing):
         return kept(
             bool(needs.packing),
@@ -97,16 +101,6 @@ def decide_packing(needs: TrainingNeeds, model: ModelFacts | None, data: DataFac
     tokens = data.lengths.mean / characters_per_token(model)
     share = min(1.0, tokens / max_length)
     facts = [f"mean row about {tokens:,.0f} tokens of {max_length}"]
-    if share < _FULL:
-        return Decision(
-            value=True,
-            confidence="fair",
-            facts=facts,
-            reason=f"a row fills about {share:.0%} of a sequence; packing leaves no gaps",
-        )
-    return Decision(
-        value=False,
-        confidence="fair",
-        facts=facts,
-        reason=f"rows fill about {share:.0%} of a sequence already; packing would only cost",
-    )
+    expected = "packing leaves no gaps" if share < _FULL else "packing would only cost"
+    return Decision(value="auto", confidence="fair", facts=facts,
+                    reason=f"a row fills about {share:.0%} of a sequence, so {expected}; settled on the tokens themselves")

@@ -133,7 +133,7 @@ def test_a_busy_gpu_is_planned_with_what_is_free():
     assert advice.decisions["memory"].value["budget_bytes"] < 3 * 2**30
 
 
-def test_short_rows_are_packed_and_full_ones_are_not():
+def test_packing_of_rows_is_foreseen_and_left_to_the_engine():
     def chats(characters):
         lengths = Lengths(rows=100, mean=characters, p50=characters, p95=characters * 1.1, longest=characters * 1.2)
         return DataFacts(
@@ -146,8 +146,9 @@ def test_short_rows_are_packed_and_full_ones_are_not():
             lengths=lengths,
         )
 
-    assert values(advise("1x-rtx4090", data=chats(400), max_length=1024))["packing"] is True
-    assert values(advise("1x-rtx4090", data=chats(3800), max_length=1024))["packing"] is False
+    for characters, expected in ((400, "leaves no gaps"), (3800, "would only cost")):
+        decision = advise("1x-rtx4090", data=chats(characters), max_length=1024).decisions["packing"]
+        assert decision.value == "auto" and expected in decision.reason  # the engine settles it on the tokens
     assert values(advise("1x-rtx4090"))["packing"] == "auto"
     assert (
         values(advise("1x-rtx4090", data=chats(400)))["max_length"] == 192
