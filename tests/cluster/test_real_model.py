@@ -21,7 +21,7 @@ PRESET = """\
 name: smol
 task: llm-sft
 model: {{path: {model}{adapter}}}
-data: {{train: chat.jsonl, max_length: 128, packing: false}}
+data: {{train: chat.jsonl, max_length: 128}}
 training: {{max_steps: {steps}, global_batch: 4, learning_rate: {rate}, scheduler: constant, warmup_steps: 0, precision: fp32, log_every: 1}}
 distributed: {{backend: gloo, strategy: ddp, num_gpus_per_node: 0, num_processes_per_node: 2}}
 """
