@@ -167,6 +167,7 @@ def load_data(run: RunDir, life: Life, preset: Preset, accelerator: Any, control
     if len(data.train) == 0:
         raise DataError(f"data.train: {preset.data.train} has no usable sequence")
     if accelerator.is_main_process:
+        life.phase("loading data", 1.0, f"{data.train.rows:,} rows, {int(data.train.tokens.sum()):,} tokens in {len(data.train):,} sequences")
         for message in data.summary["warnings"]:
             life.warn("data", message)
     # machines without a shared folder each prepared their own

@@ -95,6 +95,16 @@ def test_stop_and_resume_equal_never_having_stopped(ranks, tmp_path, data, step)
     assert events(run, "run_started")[-1]["resumed_from_step"] == step
 
 
+def test_resume_on_another_number_of_ranks_keeps_the_curve(ranks, tmp_path, data):
+    undisturbed = losses(finished(ranks, tmp_path / "a", tiny_preset(data, 2)))
+    run = new_run(tmp_path / "b", tiny_preset(data, 2))
+    ranks(2).run(train_on_rank, str(run.root), 3)
+    run.clear_stop()
+    next_attempt(run, tiny_preset(data, 4))
+    assert ranks(4).run(train_on_rank, str(run.root))[0][0] == "finished"
+    assert losses(run) == pytest.approx(undisturbed, rel=2e-5)
+
+
 def test_evaluation_is_the_same_on_any_number_of_ranks(ranks, tmp_path, data):
     found = []
     valid = write_text(tmp_path / "valid.jsonl", rows=7)
