@@ -103,10 +103,20 @@ def test_two_runs_at_once_one_loses_a_rank_the_other_is_stopped_and_resumed(work
     assert workshop.command("watch", str(second.root), "--plain")[0] == ExitCode.LOST
 
 
-def test_a_killed_launcher_leaves_no_orphan(workshop):
-    assert workshop.command("run", workshop.preset("tiny"), "--detach")[0] == ExitCode.OK
+def test_a_crashed_group_is_restarted_and_a_killed_launcher_leaves_no_orphan(workshop):
+    settings = ["--set", "distributed.max_restarts=1", "--set", "checkpoints.every_steps=5"]
+    assert workshop.command("run", workshop.preset("tiny"), "--detach", *settings)[0] == ExitCode.OK
     run = workshop.run_of("tiny")
-    until(lambda: run.read_status().state == "running")
+    until(lambda: run.read_status().state == "running" and run.checkpoint_steps())
+    before = {record.pid for record in run.read_status().processes if record.role == "rank"}
+    kill_rank(run, 1)
+    until(lambda: run.read_status().attempt == 2 and run.read_status().state == "running")
+    resumed = events(run, kind="run_started")[-1]["resumed_from_step"]
+    assert resumed >= 5 and resumed % 5 == 0
+    assert before.isdisjoint({record.pid for record in run.read_status().processes if record.role == "rank"})
+    why = json.loads((run.attempt(2) / "launch.json").read_text())["restart_of"]
+    assert (why["attempt"], why["exit_reason"]["kind"], why["exit_reason"]["rank"]) == (1, "signal", 1)
+
     os.kill(role(run, "launcher"), signal.SIGKILL)
     until(lambda: run.read_status().state == "failed", 30)
     until(lambda: living(workshop.folder) == [], 10)

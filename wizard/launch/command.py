@@ -28,6 +28,7 @@ class Launch:
     deepspeed_config: dict[str, Any] | None
     first_rank: int
     local_ranks: int
+    max_restarts: int
 
     def shell(self) -> str:
         """The command as it could be typed, added variables first, secrets hidden."""
@@ -52,6 +53,7 @@ def launch_command(resolved: Preset, run: RunDir, attempt: int, node_rank: int =
         argv=argv, env=_environment(resolved, folder), accelerate_config=config,
         deepspeed_config=config_of.deepspeed_config(resolved) if deepspeed_file else None,
         first_rank=node_rank * how.num_processes_per_node, local_ranks=how.num_processes_per_node,
+        max_restarts=how.max_restarts,
     )
 
 
@@ -63,7 +65,9 @@ def _flags(resolved: Preset, node_rank: int, deepspeed_file: Path | None) -> lis
     if how.num_nodes > 1:
         flags += ["--main_process_ip", str(how.main_address)]
     flags += ["--main_process_port", str(config_of.main_port(resolved)), "--rdzv_backend", "static",
-              "--rdzv_conf", f"timeout={how.join_timeout_s}", "--max_restarts", str(how.max_restarts),
+              # our supervisor restarts a crashed group: torchrun's static rendezvous keeps its store, where the new
+              # ranks find the addresses of the dead ones
+              "--rdzv_conf", f"timeout={how.join_timeout_s}", "--max_restarts", "0",
               "--mixed_precision", config_of.MIXED_PRECISION[resolved.training.precision],
               "--dynamo_backend", "no", "--gpu_ids", "all",
               "--num_cpu_threads_per_process", str(how.threads_per_process)]

@@ -13,6 +13,7 @@ from wizard.monitor.tail import plain_text
 _TAIL_BYTES = 256 * 1024
 _ROOT_CAUSE = re.compile(
     r"Root Cause \(first observed failure\):.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+_FAILURE = re.compile(r"^ *rank *: (\d+) \(local_rank: \d+\)\n *exitcode *: (-?\d+)", re.MULTILINE)
 _SINGLE_EXIT = re.compile(r"returned non-zero exit status (\d+)|died with <Signals\.\w+: (\d+)>")
 
 
@@ -53,11 +54,21 @@ def root_cause(text: str) -> RootCause | None:
     blocks = list(_ROOT_CAUSE.finditer(text))
     if blocks:
         return RootCause(int(blocks[-1].group(1)), int(blocks[-1].group(2)))
-    exits = list(_SINGLE_EXIT.finditer(text))
-    if exits:
-        code, number = exits[-1].groups()
+    single = list(_SINGLE_EXIT.finditer(text))
+    if single:
+        code, number = single[-1].groups()
         return RootCause(0, int(code) if code is not None else -int(number))
     return None
+
+
+def exit_codes(text: str) -> dict[int, int]:
+    """Exit code of every rank that failed, by rank.
+
+    Among ranks that end within one look of torchrun, its Root Cause is whichever it looked at first.
+    """
+    found = {int(rank): int(code) for rank, code in _FAILURE.findall(text)}
+    root = root_cause(text)
+    return found | ({root.rank: root.exitcode} if root else {})
 
 
 def message(text: str) -> str:

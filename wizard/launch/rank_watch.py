@@ -40,18 +40,17 @@ class RankTrace:
 
     def take(self, event: dict[str, Any]) -> None:
         kind, self.seen = event["event"], True
+        if event.get("seq") == 0:
+            # a new process: the launcher has restarted the group, and what the old one said last no longer counts
+            self.process, self.ended, self.cleared = None, None, False
         if kind == "phase":
             self.phase, self.moved_at = event.get("name") or "", time.monotonic()
         elif kind == "step":
             self.step, self.moved_at = event.get("step"), time.monotonic()
             self.longest_step_s = max(self.longest_step_s, (event.get("step_time_ms") or 0) / 1000)
         elif kind == "rank_ready":
-            # a restarted group says it again, from new processes; what the old ones said last no longer counts
-            self.ended = None
             self.process = Process(pid=event["pid"], create_time=event["create_time"], host=event["host"],
                                    boot_id=boot_id(), rank=self.rank, role="rank")
-        elif kind == "run_started":
-            self.ended = None
         elif kind == "run_ended":
             self.ended = event
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from engine.contract import yaml_text
 from engine.contract.atomic import write_text_atomic
-from engine.contract.load import dump_preset, load_preset, read_preset_text
+from engine.contract.load import load_preset, read_preset_text
 from engine.contract.preset import Preset
 from engine.contract.run_dir import ENDED, RunDir
 from wizard.errors import ExitCode, PreflightError, UsageError, WizardError
-from wizard.hardware.inventory import HardwareInventory, dump_inventory
+from wizard.hardware.inventory import dump_inventory
+from wizard.launch.attempts import write_attempt
 from wizard.launch.checks import check_launch
-from wizard.launch.command import Launch, launch_command
-from wizard.launch.environment import child_environment, link_packages, noted, stripped
+from wizard.launch.environment import child_environment
 from wizard.launch.index import remember
 from wizard.launch.liveness import current_status
 from wizard.launch.overrides import check_resumable
@@ -31,7 +28,6 @@ from wizard.paths import runs_root as default_runs_root
 
 #: Two machines cannot agree on a free port by themselves; torchrun's customary one is the word among them.
 SHARED_PORT = 29500
-_PACKAGES = ("autotrain-wizard", "torch", "accelerate", "transformers", "datasets", "peft", "deepspeed")
 _SUPERVISOR_S = 20.0
 
 
@@ -47,7 +43,7 @@ def start_run(prepared: Prepared, runs_root: Path | None = None, node_rank: int 
     try:
         run = RunDir.create(root, resolved.name)
         write_text_atomic(run.preset, prepared.preset_text)
-        _write_attempt(run, 1, resolved, prepared.inventory, node_rank)
+        write_attempt(run, 1, resolved, dump_inventory(prepared.inventory), node_rank)
     except OSError as error:
         raise PreflightError(f"{root}: the run's folder cannot be made: {error.strerror or error}",
                              "choose another place: --runs DIR") from None
@@ -78,7 +74,7 @@ def resume_run(run: RunDir, overrides: dict[str, Any] | None = None, node_rank: 
         end_recorded(status)  # what a killed supervisor may have left
     try:
         run.clear_stop()
-        _write_attempt(run, last + 1, resolved, prepared.inventory, node_rank)
+        write_attempt(run, last + 1, resolved, dump_inventory(prepared.inventory), node_rank)
     except FileExistsError:
         raise UsageError(f"{run.root}: it is being resumed by another command", "watch it: autotrain-wizard watch") from None
     except OSError as error:
@@ -117,37 +113,6 @@ def with_port(resolved: Preset) -> Preset:
         return resolved
     distributed = resolved.distributed.model_copy(update={"main_port": SHARED_PORT})
     return resolved.model_copy(update={"distributed": distributed})
-
-
-def _write_attempt(run: RunDir, attempt: int, resolved: Preset, inventory: HardwareInventory, node_rank: int) -> None:
-    folder = run.attempt(attempt)
-    folder.mkdir(mode=0o700)
-    launch = launch_command(resolved, run, attempt, node_rank)
-    link_packages(folder / "path")
-    write_text_atomic(run.resolved(attempt), dump_preset(resolved, full=True))
-    write_text_atomic(folder / "accelerate.yaml", yaml_text.dump(launch.accelerate_config))
-    if launch.deepspeed_config is not None:
-        write_text_atomic(folder / "deepspeed.json", json.dumps(launch.deepspeed_config, indent=1) + "\n")
-    write_text_atomic(folder / "inventory.json", dump_inventory(inventory))
-    write_text_atomic(folder / "launch.json", json.dumps(_record(launch, node_rank), indent=1) + "\n")
-
-
-def _record(launch: Launch, node_rank: int) -> dict[str, Any]:
-    return {
-        "argv": launch.argv, "env": launch.env, "env_removed": stripped(os.environ), "env_inherited": noted(os.environ),
-        "node_rank": node_rank, "first_rank": launch.first_rank, "local_ranks": launch.local_ranks,
-        "cwd": os.getcwd(), "versions": _versions(), "created_unix_s": round(time.time(), 3),
-    }
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": sys.version.split()[0]}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _spawn_supervisor(run: RunDir, attempt: int) -> None:

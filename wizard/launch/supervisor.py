@@ -1,6 +1,7 @@
 """The process above the launcher: keeps status.json, carries out stop requests, leaves nothing behind.
 
-`python -m wizard.launch.supervisor RUN_DIR` runs attempt N's `launch.json`. It is detached from any terminal, so a
+`python -m wizard.launch.supervisor RUN_DIR` runs the newest attempt's `launch.json`, and starts a group of ranks that
+crashed again, as a new attempt from the newest checkpoint, up to `distributed.max_restarts` times. It is detached from any terminal, so a
 closed window or a lost ssh connection does not touch the training; SIGTERM asks for a stop with a checkpoint, a
 second one for a stop at once.
 """
@@ -8,9 +9,9 @@ second one for a stop at once.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,40 +23,66 @@ import psutil
 from engine.contract.events import ExitReason
 from engine.contract.run_dir import Process, RunDir, Status, process_record
 from wizard.launch import processes
+from wizard.launch.attempts import read_launch, write_restart
 from wizard.launch.environment import child_environment
-from wizard.launch.launcher_log import read_tail, root_cause
+from wizard.launch.launcher_log import exit_codes, read_tail, root_cause
 from wizard.launch.rank_watch import RankWatch
 from wizard.launch.stop_ladder import Patience, StopLadder
 from wizard.launch.verdict import Evidence, Verdict, conclude
 
 POLL_S = 0.5
+#: Crashes that may not come again; a wrong preset, full memory or a full disk would.
+_WORTH_A_RESTART = frozenset({"exception", "signal", "lost", "hung"})
+#: A rank on a full disk can write neither its checkpoint nor why it ends.
+_FULL_BYTES = 1 << 20
 
 
 class Supervisor:
-    """One attempt of one run, from start to verdict."""
+    """One run from the start of an attempt to the verdict."""
 
     def __init__(self, run: RunDir, patience: Patience | None = None):
         self.run, self.patience = run, patience or Patience()
-        self.attempt = run.latest_attempt()
-        self.launch = json.loads((run.attempt(self.attempt) / "launch.json").read_text(encoding="utf-8"))
-        first, count = self.launch["first_rank"], self.launch["local_ranks"]
-        self.watch = RankWatch(run, self.attempt, range(first, first + count))
-        self.status = Status(state="starting", attempt=self.attempt, started_unix_s=time.time(),
-                             processes=[process_record("supervisor")])
+        self.started_unix_s = time.time()
         self._signals = 0
-        self._failed_at: float | None = None
         self._wake, self._waker = os.pipe()
+        self._begin(run.latest_attempt())
+        self._restarts_left = self.launch.get("max_restarts", 0)
+
+    def _begin(self, attempt: int) -> None:
+        self.attempt, self.launch = attempt, read_launch(self.run, attempt)
+        first, count = self.launch["first_rank"], self.launch["local_ranks"]
+        self.watch = RankWatch(self.run, attempt, range(first, first + count))
+        self.status = Status(state="starting", attempt=attempt, started_unix_s=self.started_unix_s,
+                             processes=[process_record("supervisor")])
+        self._failed_at: float | None = None
 
     def supervise(self) -> Status:
-        """Run the attempt to its end and return the final status."""
+        """Run the attempt, and those that follow a crash, to the end; returns the final status."""
         self._listen()
         processes.adopt_orphans()
+        while True:
+            verdict = self._run_attempt()
+            if verdict.state != "failed" or not self._may_restart(verdict.reason):
+                return self._close(verdict)
+            try:
+                following = write_restart(self.run, self.attempt, verdict.reason)
+            except OSError as error:
+                _note(f"no restart: {error}")
+                return self._close(verdict)
+            self._restarts_left -= 1
+            _note(f"attempt {self.attempt} failed ({verdict.reason.message}); trying again")
+            self._begin(following)
+
+    def _may_restart(self, reason: ExitReason) -> bool:
+        return self._restarts_left > 0 and reason.kind in _WORTH_A_RESTART and self._stop_request() is None
+
+    def _run_attempt(self) -> Verdict:
         self._write_status()
         log_start = self.run.launcher_log.stat().st_size if self.run.launcher_log.exists() else 0
         try:
             launcher = self._spawn()
         except OSError as error:
-            return self._close(Verdict("failed", ExitReason(kind="launch", message=f"the launcher did not start: {error}")))
+            return Verdict("failed", ExitReason(kind="launch", message=f"the launcher did not start: {error}"))
         self._know(process_record("launcher", pid=launcher.pid))
         ladder = StopLadder(self.watch, psutil.Process(launcher.pid), self._everything, self.patience)
         while launcher.poll() is None:
@@ -64,11 +91,11 @@ class Supervisor:
             request = self._stop_request()
             if request is not None:
                 ladder.act(at_once=request is False)
-            self._clear_stuck()
+            self._clear_stuck(launcher.pid)
         while self.watch.poll():
             pass
         processes.end(self._everything(), grace_s=2.0)
-        return self._close(self._verdict(launcher.returncode, ladder, log_start))
+        return self._verdict(launcher.returncode, ladder, log_start)
 
     def _spawn(self) -> subprocess.Popen:
         with open(self.run.launcher_log, "ab") as log:
@@ -121,7 +148,7 @@ class Supervisor:
                 return wanted
         return None if request is None else bool(request.get("checkpoint", True))
 
-    def _clear_stuck(self) -> None:
+    def _clear_stuck(self, launcher: int) -> None:
         """End ranks that hang on after another has failed, and a launcher that stays when all have ended.
 
         With NCCL the healthy ranks wait in a collective for the lost one, up to the group's timeout.
@@ -137,11 +164,11 @@ class Supervisor:
         if self.watch.all_ended and waited > self.patience.ended_s:
             processes.end(self._everything(), grace_s=2.0)
         elif (failed or gone) and not self.watch.all_ended and waited > self.patience.leftovers_s:
-            hanging = {trace.rank: found for trace in self.watch.traces.values()
-                       if trace.process and (found := processes.find(trace.process))}
-            for rank in hanging:
-                self.watch.traces[rank].cleared = True
-            processes.end(hanging.values(), grace_s=0)
+            for trace in self.watch.traces.values():
+                hangs = trace.ended is None and (trace.process is None or processes.find(trace.process) is not None)
+                trace.cleared = trace.cleared or hangs
+            # not only the recorded ones: a rank that hangs while it connects has not told its pid yet
+            processes.end(processes.descendants(launcher), grace_s=0)
 
     def _everything(self) -> list[psutil.Process]:
         """All that this attempt started and that still lives: descendants, orphans adopted, and recorded pids."""
@@ -165,8 +192,14 @@ class Supervisor:
         size = self.run.launcher_log.stat().st_size if self.run.launcher_log.exists() else 0
         log = read_tail(self.run.launcher_log, min(size - log_start, 256 * 1024) if size > log_start else 0)
         return conclude(Evidence(
-            traces=self.watch.traces, launcher_exit=returncode, launcher_log=log, root=root_cause(log),
-            stopped_by=stopped_by, killed=ladder.killed, model_exists=self.run.model.is_dir()))
+            traces=self.watch.traces, launcher_exit=returncode, launcher_log=log, root=root_cause(log), exit_codes=exit_codes(log),
+            stopped_by=stopped_by, killed=ladder.killed, model_exists=self.run.model.is_dir(), disk_full=self._disk_full()))
+
+    def _disk_full(self) -> bool:
+        try:
+            return shutil.disk_usage(self.run.root).free < _FULL_BYTES
+        except OSError:
+            return False
 
     def _know(self, record: Process) -> None:
         self.status.processes = [*self.status.processes, record]
@@ -182,11 +215,22 @@ class Supervisor:
         try:
             self.run.write_status(self.status)
         except OSError as error:
-            # no room for a second file: the old one's blocks are there, and a torn read is better than no verdict
-            print(f"status.json could not be replaced ({error}); writing over it", flush=True)
+            _note(f"status.json could not be replaced ({error}); writing over it")
             with contextlib.suppress(OSError):
-                self.run.status.write_text(self.status.model_dump_json() + "\n", encoding="utf-8")
+                self._write_over()
         return self.status
+
+    def _write_over(self) -> None:
+        """The verdict without room for a second file: into the blocks that the old one holds. Raises OSError."""
+        text = self.status.model_dump_json().encode() + b"\n"
+        with open(self.run.status, "r+b", buffering=0) as file:
+            file.write(text)
+            file.truncate(len(text))
+
+
+def _note(text: str) -> None:
+    with contextlib.suppress(OSError):  # the log may lie on the same full disk
+        print(text, flush=True)
 
 
 def main() -> int:
@@ -199,7 +243,7 @@ def main() -> int:
         processes.end(processes.descendants(os.getpid()), grace_s=0)
         supervisor._close(Verdict("failed", ExitReason(kind="launch", message=f"the supervisor failed: {error!r}")))
         raise
-    print(f"{status.state}: {status.exit_reason.kind if status.exit_reason else ''}", flush=True)
+    _note(f"{status.state}: {status.exit_reason.kind if status.exit_reason else ''}")
     return 0
 
 

@@ -30,9 +30,11 @@ class Evidence:
     launcher_exit: int | None
     launcher_log: str
     root: RootCause | None
+    exit_codes: dict[int, int]
     stopped_by: str | None
     killed: bool
     model_exists: bool
+    disk_full: bool = False
 
 
 def conclude(known: Evidence) -> Verdict:
@@ -67,7 +69,7 @@ def _first_failure(known: Evidence) -> ExitReason | None:
     traces = known.traces
     root = known.root
     if root and root.rank in traces and traces[root.rank].ended is None and not traces[root.rank].cleared:
-        return _died(known, traces[root.rank], root) if traces[root.rank].seen else _launch_failure(known)
+        return _died(known, traces[root.rank]) if traces[root.rank].seen else _launch_failure(known)
     failed = [trace for trace in traces.values() if trace.ended and trace.ended["state"] == "failed"]
     if failed:
         primary = [trace for trace in failed if not _secondary(trace.reason)]
@@ -77,7 +79,7 @@ def _first_failure(known: Evidence) -> ExitReason | None:
             return first.reason.model_copy(update={"rank": first.rank})
     silent = _silent(traces)
     if silent:
-        return _died(known, silent[0], None)
+        return _died(known, silent[0])
     if any(not trace.seen for trace in traces.values()):
         return _launch_failure(known)
     return None
@@ -88,16 +90,20 @@ def _silent(traces: dict[int, RankTrace]) -> list[RankTrace]:
     return sorted((trace for trace in traces.values() if trace.seen and trace.ended is None), key=lambda trace: trace.cleared)
 
 
-def _died(known: Evidence, trace: RankTrace, root: RootCause | None) -> ExitReason:
+def _died(known: Evidence, trace: RankTrace) -> ExitReason:
     doing = f" while {trace.phase}" if trace.phase else ""
-    if root is None:
-        if known.launcher_exit is not None and known.launcher_exit < 0:
-            words = RootCause(0, known.launcher_exit).words()
-            return ExitReason(kind="signal", step=trace.step, message=f"the launcher was {words}; its ranks were ended with it")
-        return ExitReason(kind="lost", rank=trace.rank, step=trace.step,
-                          message=f"rank {trace.rank} ended without a word{doing}; its log is logs/rank-{trace.rank:05d}.log")
-    kind = "signal" if root.exitcode < 0 else "exception"
-    return ExitReason(kind=kind, rank=trace.rank, step=trace.step, message=f"rank {trace.rank}: {root.words()}{doing}")
+    code = known.exit_codes.get(trace.rank)
+    if known.disk_full and (code is None or code > 0):
+        return ExitReason(kind="disk", rank=trace.rank, step=trace.step,
+                          message=f"the disk with the run's folder is full; rank {trace.rank} ended{doing}")
+    if code is not None:
+        return ExitReason(kind="signal" if code < 0 else "exception", rank=trace.rank, step=trace.step,
+                          message=f"rank {trace.rank}: {RootCause(trace.rank, code).words()}{doing}")
+    if known.launcher_exit is not None and known.launcher_exit < 0:
+        words = RootCause(0, known.launcher_exit).words()
+        return ExitReason(kind="signal", step=trace.step, message=f"the launcher was {words}; its ranks were ended with it")
+    return ExitReason(kind="lost", rank=trace.rank, step=trace.step,
+                      message=f"rank {trace.rank} ended without a word{doing}; its log is logs/rank-{trace.rank:05d}.log")
 
 
 def _launch_failure(known: Evidence) -> ExitReason:

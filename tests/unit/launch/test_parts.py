@@ -17,7 +17,7 @@ from tests.unit.launch.test_command import preset
 from wizard.errors import ExitCode, InvalidError, PreflightError, UsageError
 from wizard.launch import checks, index
 from wizard.launch.glance import glance
-from wizard.launch.launcher_log import RootCause, root_cause
+from wizard.launch.launcher_log import RootCause, exit_codes, root_cause
 from wizard.launch.left_behind import ender
 from wizard.launch.liveness import current_status
 from wizard.launch.overrides import check_resumable, parse_settings, patched
@@ -143,6 +143,7 @@ def test_root_cause_of_several_ranks_and_of_one():
     block = ("Failures:\n[1]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 7)\nRoot Cause (first observed failure):\n[0]:\n"
              "  time      : x\n  host      : y\n  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 8)\n")
     assert root_cause(block) == RootCause(3, -9) and "out-of-memory" in root_cause(block).words()
+    assert exit_codes(block) == {0: 1, 3: -9}
     assert root_cause("... returned non-zero exit status 3.") == RootCause(0, 3)
     assert root_cause("died with <Signals.SIGTERM: 15>.").words() == "killed by SIGTERM"
     assert root_cause("all well") is None
