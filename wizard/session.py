@@ -183,7 +183,10 @@ def _prepare(made: Plan, preset: Preset, base: Path) -> None:
     where = RunDir(runs_root() / preset.name / "DATE-TIME")
     made.command = launch_command(made.prepared.resolved, where, 1).shell()
     made.resolved_text = dump_preset(made.prepared.resolved, full=True)
-    made.remarks = [finding.summary for finding in made.prepared.recommendation.findings]
+    nodes = made.prepared.resolved.distributed.num_nodes
+    if nodes > 1:
+        made.remarks.append(f"this starts machine 0 of {nodes}; save the preset and `run FILE --node-rank N` on the others, N from 1")
+    made.remarks += [finding.summary for finding in made.prepared.recommendation.findings]
 
 
 def _placed(problem: Problem, lines: Mapping[tuple, int]) -> Problem:

@@ -317,3 +317,23 @@ async def test_nothing_is_wider_than_the_screen(drive, size):
             for widget in driver.app.screen.query("*"):
                 if widget.display and widget.region:
                     assert widget.region.right <= size[0], widget
+
+
+async def test_recent_runs_are_listed_and_watched(drive, launched):
+    import os
+
+    from engine.contract.run_dir import Status
+    from wizard.launch.index import remember
+    from wizard.paths import runs_root
+
+    for number in range(8):
+        run = RunDir.create(runs_root(), "a-name-that-is-rather-long-for-a-run")
+        run.preset.write_text("version: 1\n")
+        os.utime(run.preset, (number, number))
+        run.write_status(Status(state="finished", attempt=1, started_unix_s=1.0, ended_unix_s=2.0))
+        remember(run)
+    async with drive((80, 24)) as driver:
+        shown = driver.screen()
+        assert shown.count("a-name-that-is-rather-long") == 6 and "finished" in shown
+        await driver.press("end", "enter")
+        assert isinstance(launched[-1], RunDir)

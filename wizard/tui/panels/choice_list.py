@@ -24,7 +24,7 @@ class ChoiceList(Widget, can_focus=True):
     """
 
     DEFAULT_CSS = """
-    ChoiceList { height: auto; width: 1fr; }
+    ChoiceList { height: auto; width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
     """
     BINDINGS = [
         Binding("up,k", "move(-1)", "up", show=False),

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from wizard import formatting, session
+from wizard import formatting
 from wizard.questions import wording
 from wizard.questions.question import Choice
 from wizard.tui.keys import bindings
@@ -20,8 +20,8 @@ from wizard.tui.panels.choice_list import ChoiceList
 from wizard.tui.panels.chrome import KeyBar
 from wizard.tui.screens.base import WizardScreen
 
-_NEW = Choice(("new", None), "New training", "a few questions; Enter takes what is recommended")
-_PROMISE = "From these machines and this model to the fastest correct distributed fine-tune."
+_NEW = Choice(("new", None), "New training", "a few questions; Enter takes the advice")
+_PROMISE = "From these machines and this model to the fastest correct fine-tune."
 
 
 class WelcomeScreen(WizardScreen):
@@ -43,13 +43,15 @@ class WelcomeScreen(WizardScreen):
         self.query_one(ChoiceList).focus()
 
     def on_screen_resume(self) -> None:
-        self._read_shelf()
+        self.call_after_refresh(self._read_shelf)
 
     def show_machine(self, inventory: Any) -> None:
         self.query_one("#machine", Static).update(f"This machine   {wording.machine(inventory)}")
 
     @work(thread=True, group="shelf", exclusive=True, exit_on_error=False, description="list presets and runs")
     def _read_shelf(self) -> None:
+        from wizard import session  # behind the first frame, which shall not wait for it
+
         self.post_message(ShelfRead(session.presets(), session.recent_runs()))
 
     @on(ShelfRead)
