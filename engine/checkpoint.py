@@ -25,13 +25,16 @@ _WEIGHTS, _OPTIMIZER, _STATE, _SHARDED = "weights.pt", "optimizer.pt", "state.js
 class Checkpointer:
     """Saves and restores everything a training is: weights, optimizer, randomness, and how far it came.
 
-    The position in the data is the step itself, since the order of the data is a function of seed and step.
+    The position in the data is the step itself, since the order of the data is a function of seed and step. `keeper`:
+    whether this rank looks after the run's folder. Each machine has one where they share none, and each keeper then
+    saves all that its ranks need to go on.
     """
 
-    def __init__(self, run: RunDir, accelerator: Any, model: Any, optimizer: Any, control: Control, keep_last: int):
+    def __init__(self, run: RunDir, accelerator: Any, model: Any, optimizer: Any, control: Control, keep_last: int,
+                 keeper: bool):
         self.run, self.accelerator, self.control, self.keep_last = run, accelerator, control, keep_last
-        self.model, self.optimizer = model, optimizer
-        self.rank, self.main = accelerator.process_index, accelerator.is_main_process
+        self.model, self.optimizer, self.keeper = model, optimizer, keeper
+        self.rank = accelerator.process_index
         kind = str(accelerator.distributed_type)
         self.sharded = kind.endswith(("FSDP", "DEEPSPEED"))
 
@@ -49,7 +52,7 @@ class Checkpointer:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(mode=0o700)
 
-        self._together(prepare if self.main else None, step)
+        self._together(prepare if self.keeper else None, step)
         self._together(lambda: self._write(partial, step, extra), step)
 
         def publish() -> None:
@@ -60,10 +63,11 @@ class Checkpointer:
                 shutil.rmtree(final)
             partial.rename(final)
             _fsync(self.run.checkpoints)
-            self._prune(protect + (step,))
 
-        self._together(publish if self.main else None, step)
-        size = sum(file.stat().st_size for file in final.rglob("*") if file.is_file()) if self.main else 0
+        self._together(publish if self.keeper else None, step)
+        # only now, so that there always is one that all machines have
+        self._together((lambda: self._prune(protect + (step,))) if self.keeper else None, step)
+        size = sum(file.stat().st_size for file in final.rglob("*") if file.is_file()) if self.keeper else 0
         return final, time.perf_counter() - began, size
 
     def _together(self, work: Callable[[], None] | None, step: int) -> None:
@@ -76,7 +80,7 @@ class Checkpointer:
             failure = error
         if self.control.all_ok(failure is None):
             return
-        if self.main:
+        if self.keeper:
             shutil.rmtree(self.run.checkpoint(step).with_name(f".{self.run.checkpoint(step).name}.partial"), ignore_errors=True)
         if failure is None:
             raise DiskError(f"checkpoint of step {step}: another rank could not write it")
@@ -85,11 +89,11 @@ class Checkpointer:
     def _write(self, folder: Path, step: int, extra: dict[str, Any]) -> None:
         if self.sharded:
             self.accelerator.save_state(str(folder / _SHARDED))
-        elif self.main:
+        elif self.keeper:
             torch.save(self._weights(), folder / _WEIGHTS)
             torch.save(self.optimizer.state_dict(), folder / _OPTIMIZER)
         torch.save(_randomness(self.accelerator), folder / f"random-{self.rank:05d}.pt")
-        if self.main:
+        if self.keeper:
             state = {"step": step, "world_size": self.accelerator.num_processes, **extra}
             (folder / _STATE).write_text(json.dumps(state, indent=1) + "\n")
 

@@ -65,13 +65,13 @@ class Training:
             self._optimizer_step(progress.step)
             progress.step = life.step = progress.step + 1
             word = self.control.heard()
-            if word & Control.ABORT:
+            if word == Control.ABORT:
                 self.meter.flush()
                 return "requested"
             if self._evaluation_due() and self._evaluate():
                 ended = "early_stopped"
                 break
-            if word & Control.STOP:
+            if word == Control.STOP:
                 ended = "requested"
                 break
             if self._checkpoint_due(word):
@@ -141,17 +141,15 @@ class Training:
                              "training.max_grad_norm usually helps, on_non_finite: skip leaves such steps out")
 
     def _word(self) -> int:
-        """What rank 0 has to say to all ranks at this step; the other ranks' word is not heard."""
-        if not self.accelerator.is_main_process:
-            return 0
-        request = self.life.run.read_stop()
+        """What this rank has to say to all at this step: a stop asked for on any machine stops all of them."""
+        request = self.life.run.read_stop() if self.checkpointer.keeper else None
         if request is not None:
             return Control.STOP if request.get("checkpoint", True) else Control.ABORT
         if self.life.stop_signal is not None:
             return Control.STOP
         minutes = self.preset.checkpoints.every_minutes
         due = minutes is not None and time.monotonic() - self._checkpoint_at >= minutes * 60
-        return Control.CHECKPOINT if due else 0
+        return Control.CHECKPOINT if due and self.accelerator.is_main_process else 0
 
     def _evaluation_due(self) -> bool:
         every, step = self.preset.training.eval_every, self.progress.step
@@ -184,7 +182,7 @@ class Training:
 
     def _checkpoint_due(self, word: int) -> bool:
         every = self.preset.checkpoints.every_steps
-        return bool(word & Control.CHECKPOINT) or (every is not None and self.progress.step % every == 0)
+        return word == Control.CHECKPOINT or (every is not None and self.progress.step % every == 0)
 
     def save(self) -> None:
         """Checkpoint the present step, once; entered by all ranks."""
@@ -197,6 +195,6 @@ class Training:
         protect = (progress.best_step,) if self.preset.checkpoints.keep_best and progress.best_step else ()
         path, seconds, size = self.checkpointer.save(step, vars(progress), protect)
         self._saved, self._checkpoint_at = step, time.monotonic()
-        if self.accelerator.is_main_process:
+        if self.checkpointer.keeper:
             self.life.events.write("checkpoint", step=step, path=str(path), duration_s=round(seconds, 3), bytes=size)
         self.life.phase("training")

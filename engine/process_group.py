@@ -106,7 +106,8 @@ class Control:
     one rank does while the others wait (reading and tokenizing data).
     """
 
-    STOP, CHECKPOINT, ABORT = 1, 2, 4
+    #: Words in order of urgency: the most urgent one is heard. A stop saves a checkpoint as well.
+    CHECKPOINT, STOP, ABORT = 1, 2, 3
 
     def __init__(self, world_size: int, timeout_s: int):
         self.world_size = world_size
@@ -116,19 +117,28 @@ class Control:
             self.long = dist.new_group(backend="gloo", timeout=timedelta(hours=24))
 
     def announce(self, word: int) -> None:
-        """Start telling rank 0's `word` to all ranks; it travels while they compute. Entered by all ranks."""
+        """Start telling `word` (0: none) to all ranks; it travels while they compute. Entered by all ranks."""
         tensor = torch.tensor([word], dtype=torch.int64)
         work = None
         if self.world_size > 1:
-            work = dist.broadcast(tensor, src=0, group=self.group, async_op=True)
+            work = dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self.group, async_op=True)
         self._pending = (tensor, work)
 
     def heard(self) -> int:
-        """The word announced before, the same on all ranks."""
+        """The most urgent word of those announced before, the same on all ranks."""
         tensor, work = self._pending
         if work is not None:
             work.wait()
         return int(tensor)
+
+    def gather(self, *values: int) -> list[tuple[int, ...]]:
+        """The values of every rank, by rank. Entered by all ranks, each with as many."""
+        if self.world_size == 1:
+            return [values]
+        mine = torch.tensor(values, dtype=torch.int64)
+        theirs = [torch.empty_like(mine) for _ in range(self.world_size)]
+        dist.all_gather(theirs, mine, group=self.group)
+        return [tuple(rank.tolist()) for rank in theirs]
 
     def total(self, *values: float) -> list[float]:
         """Sums over all ranks, in double precision. Entered by all ranks."""

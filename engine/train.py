@@ -56,7 +56,7 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     preset = read_preset(run)
 
     life.phase("loading libraries")
-    from engine import process_group, sampler
+    from engine import agreement, process_group, sampler
     from engine.checkpoint import Checkpointer
     from engine.export import export_model, generate_sample
     from engine.loop import Progress, Training
@@ -73,12 +73,17 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
 
     life.events.write("rank_ready", create_time=psutil.Process().create_time(), **facts)
     life.sampler = sampler.make_sampler(accelerator.device, accelerator.is_local_main_process, run.root)
-    resume_step = step_to_resume(run)
+    agreement.check_same_preset(preset, control)
+    keeper = agreement.keeps_folder(run, accelerator.process_index, control)
+    if preset.distributed.strategy in ("fsdp", "deepspeed") and control.total(keeper)[0] > 1 and accelerator.is_main_process:
+        life.warn("checkpoints", "the machines share no run folder, so each checkpoint holds one machine's shards; to resume, "
+                                 "copy the checkpoint of every machine into that of every other")
+    resume_step = agreement.agreed_step(steps_to_resume(run), control)
     if accelerator.is_main_process:
         life.events.write("run_started", name=preset.name, task=preset.task, world_size=accelerator.num_processes,
                           versions=_versions(), resumed_from_step=resume_step)
 
-    data, tokenizer = load_data(run, life, preset, accelerator, control)
+    data, tokenizer = load_data(run, life, preset, accelerator, control, keeper)
 
     life.phase("loading model")
     model = build_model(preset, tokenizer)
@@ -99,7 +104,7 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     # dropout differs between ranks, everything decided globally (data order, initial weights) does not
     set_seed(preset.training.seed + accelerator.process_index)
     total = total_steps(preset, len(data.train))
-    checkpointer = Checkpointer(run, accelerator, model, optimizer, control, preset.checkpoints.keep_last)
+    checkpointer = Checkpointer(run, accelerator, model, optimizer, control, preset.checkpoints.keep_last, keeper)
     training = Training(preset, task, life, accelerator, control, model, optimizer, data, total, checkpointer, meter)
     if resume_step is not None:
         state = checkpointer.restore(resume_step)
@@ -119,6 +124,7 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
             generate_sample(training, tokenizer)
         except Exception as error:  # the model is safe on disk; a sample is only a look at it
             life.warn("generation", f"no sample: {type(error).__name__}: {error}")
+    if keeper:
         shutil.rmtree(run.root / "data", ignore_errors=True)  # kept until now only to resume from
     life.phase("ending")
     return "finished", ended, str(path)
@@ -136,15 +142,14 @@ def read_preset(run: RunDir) -> Preset:
     return preset
 
 
-def step_to_resume(run: RunDir) -> int | None:
-    """The newest checkpoint when this is not the first start of the run, else None."""
+def steps_to_resume(run: RunDir) -> list[int] | None:
+    """The checkpoints there are when this is not the first start of the run, else None."""
     again = run.latest_attempt() > 1 or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-    steps = run.checkpoint_steps()
-    return steps[-1] if again and steps else None
+    return run.checkpoint_steps() if again else None
 
 
-def load_data(run: RunDir, life: Life, preset: Preset, accelerator: Any, control: Any) -> tuple[Any, Any]:
-    """Prepare the data once per machine, open it on every rank. Returns (LlmData, tokenizer)."""
+def load_data(run: RunDir, life: Life, preset: Preset, accelerator: Any, control: Any, keeper: bool) -> tuple[Any, Any]:
+    """Prepare the data once per run's folder, by its keeper, and open it on every rank. Returns (LlmData, tokenizer)."""
     from transformers import AutoTokenizer
 
     from engine.data.prepare import prepare_llm_data
@@ -153,16 +158,14 @@ def load_data(run: RunDir, life: Life, preset: Preset, accelerator: Any, control
 
     folder = run.root / "data"
     life.phase("loading data", s_limit=24 * 3600)
-    # the first rank of the run goes first: where machines share the folder, the others find it done
-    for turn in (accelerator.is_main_process, accelerator.is_local_main_process):
-        failure: EngineError | None = None
-        try:
-            if turn and not folder.exists():
-                prepare_llm_data(preset, folder, lambda detail, share: life.phase("loading data", share, detail))
-        except EngineError as error:
-            failure = error
-        if not control.all_ok(failure is None, long=True):
-            raise failure or DataError("another rank could not prepare the data; see its log")
+    failure: EngineError | None = None
+    try:
+        if keeper and not folder.exists():
+            prepare_llm_data(preset, folder, lambda detail, share: life.phase("loading data", share, detail))
+    except EngineError as error:
+        failure = error
+    if not control.all_ok(failure is None, long=True):
+        raise failure or DataError("another rank could not prepare the data; see its log")
     data = open_llm_data(folder)
     if len(data.train) == 0:
         raise DataError(f"data.train: {preset.data.train} has no usable sequence")
