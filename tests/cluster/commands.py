@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -75,7 +76,8 @@ class Workshop:
                 process.kill()
                 process.wait()
         for process in living(self.folder):
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def until(condition: Callable[[], Any], timeout_s: float = 90.0) -> Any:

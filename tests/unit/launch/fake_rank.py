@@ -14,6 +14,7 @@ STEPS = 5
 
 
 def main() -> int:
+    signal.alarm(120)  # whatever becomes of the test, no endless rank stays
     run, rank, scenario = RunDir(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     events = EventWriter(run.events(rank), rank, run.latest_attempt())
     stops = []

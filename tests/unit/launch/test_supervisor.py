@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -63,7 +64,8 @@ def supervise(tmp_path):
             process.kill()
             process.wait()
         for each in left:
-            each.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
 
 
 def alive_of(run: RunDir) -> list[psutil.Process]:
