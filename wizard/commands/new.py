@@ -28,9 +28,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from wizard.errors import UsageError
-    from wizard.launch.overrides import parse_settings
+    overrides = {}
+    if args.overrides:  # what reads them takes longer to import than the first screen takes to appear
+        from wizard.launch.overrides import parse_settings
 
-    overrides = parse_settings(args.overrides)
+        overrides = parse_settings(args.overrides)
     if args.defaults:
         return _write(args, overrides)
     if args.output or args.force:

@@ -14,9 +14,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
-from wizard import session
 from wizard.errors import ExitCode, UsageError, WizardError
-from wizard.questions.flow import Flow
 from wizard.tui import terminal
 from wizard.tui.keys import SCREENS
 from wizard.tui.messages import MachineRead
@@ -24,6 +22,7 @@ from wizard.tui.theme import CALM
 
 if TYPE_CHECKING:
     from engine.contract.run_dir import RunDir
+    from wizard.questions.flow import Flow
 
 
 class WizardApp(App[int]):
@@ -33,16 +32,18 @@ class WizardApp(App[int]):
     """
 
     TITLE = "autotrain-wizard"
-    CSS_PATH = "app.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
     BINDINGS = [Binding("ctrl+q", "quit", "quit", show=False, priority=True),
                 Binding("ctrl+c", "quit", "quit", show=False, priority=True)]
 
     def __init__(self, start: str | RunDir = "welcome", ref: str | Path | None = None,
                  overrides: Mapping[str, Any] | None = None, close_when_done: bool = False):
-        super().__init__()
+        # the first screen's style with the app's: read later, all of it would be parsed once more
+        super().__init__(css_path=["app.tcss", "screens/welcome.tcss" if isinstance(start, str) else "monitor.tcss"])
         self.register_theme(CALM)
-        self.theme = "calm"
+        # not assigned: that would parse all styles a second time, before the first frame
+        self.set_reactive(WizardApp.theme, CALM.name)
+        self.stylesheet.set_variables(self.get_css_variables())
         self._start, self._ref, self._overrides = start, ref, dict(overrides or {})
         self._close_when_done = close_when_done
         self.inventory: Any = None
@@ -50,19 +51,25 @@ class WizardApp(App[int]):
         self.base = Path.cwd()
         self._waiting: tuple[str, Any] | None = None
 
+    def get_default_screen(self) -> Screen:
+        """The first screen is the bottom one: pushed over Textual's own, there would be two to lay out and to draw."""
+        if not isinstance(self._start, str):
+            from wizard.tui.screens.monitor import MonitorScreen
+
+            return MonitorScreen(self._start, self._close_when_done)
+        from wizard.tui.screens.welcome import WelcomeScreen
+
+        return WelcomeScreen()
+
     def on_mount(self) -> None:
         terminal.leave_on_signals(self._leave)
         if not isinstance(self._start, str):
-            self.watch_run(self._start)
             return
-        from wizard.tui.screens.welcome import WelcomeScreen
-
-        self.push_screen(WelcomeScreen())
         if self._start == "review":
             self.open_preset(self._ref)
         elif self._start == "new":
             self.new_training(self._ref)
-        self._read_machine()
+        self.call_after_refresh(self._read_machine)
 
     def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
         """The command palette: the keys of the screen by name, and Textual's own choice of colours."""
@@ -78,6 +85,8 @@ class WizardApp(App[int]):
 
     @work(thread=True, group="machine", exclusive=True, exit_on_error=False, description="look at this machine")
     def _read_machine(self) -> None:
+        from wizard import session  # behind the first frame: presets and questions take longer to import than Textual
+
         self.post_message(MachineRead(session.read_machine()))
 
     @on(MachineRead)
@@ -114,6 +123,7 @@ class WizardApp(App[int]):
             self._waiting = (kind, ref)
             return
         from engine.contract.problems import PresetError
+        from wizard import session
         from wizard.tui.screens.questions import QuestionScreen
         from wizard.tui.screens.review import ReviewScreen
 
