@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -15,6 +16,8 @@ from engine.contract.run_dir import RunDir
 
 HEARTBEAT_S = 5.0
 _PROGRESS_S = 0.5
+#: systemd and Slurm signal every process of a job, and the launcher passes its own on: one wish that arrives twice.
+_SAME_SIGNAL_S = 1.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -26,6 +29,7 @@ class Life:
         self.step = 0
         self.phase_name = "starting"
         self.stop_signal: int | None = None
+        self._signalled_at = 0.0
         self._phase_began = self._progress_at = time.monotonic()
         self._phase_limit_s: float | None = None
         self._ended = threading.Event()
@@ -59,7 +63,7 @@ class Life:
         self.events.write("phase", name=self.phase_name, progress=progress, detail=detail, s_limit=self._phase_limit_s)
 
     def warn(self, kind: str, message: str) -> None:
-        print(f"warning: {message}", flush=True)
+        say(f"warning: {message}")
         self.events.write("warning", kind=kind, message=message)
 
     def end(self, state: str, kind: str, message: str = "", model_path: str | None = None) -> None:
@@ -83,13 +87,22 @@ class Life:
                     self.events.write("warning", kind="sampler", message=f"no more device samples: {error}")
 
     def _on_signal(self, number: int, _frame: object) -> None:
+        now = time.monotonic()
+        if self.stop_signal is not None and now - self._signalled_at < _SAME_SIGNAL_S:
+            return
         if self.stop_signal is not None or self.phase_name == "ending":
             os._exit(128 + number)
-        self.stop_signal = number
+        self.stop_signal, self._signalled_at = number, now
         if self.phase_name not in ("training", "evaluating", "saving checkpoint"):
             # nothing has been trained yet, or all of it has: there is no step boundary to wait for
             self.end("stopped", "requested", f"{signal.Signals(number).name} while {self.phase_name}")
             os._exit(128 + number)
+
+
+def say(text: str) -> None:
+    """A line for the rank's log; lost when the disk is full, since what it tells of matters more."""
+    with contextlib.suppress(OSError):
+        print(text, flush=True)
 
 
 def _redirect_output(path: os.PathLike[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -16,7 +17,7 @@ from engine.contract.preset import TRAINABLE_TASKS, Preset, unresolved
 from engine.contract.problems import PresetError
 from engine.contract.run_dir import RunDir
 from engine.errors import EngineError, PresetMismatch
-from engine.life import Life
+from engine.life import Life, say
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -36,13 +37,13 @@ def main(argv: list[str] | None = None) -> int:
     except EngineError as error:
         return _failed(life, error.kind, str(error), 3 if error.kind in ("preset", "data", "model") else 5)
     except BaseException as error:
-        traceback.print_exc()
+        say(traceback.format_exc())
         text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         return _failed(life, "out_of_memory" if _out_of_memory(error) else "exception", text, 5)
 
 
 def _failed(life: Life, kind: str, message: str, code: int) -> int:
-    print(f"error: {message}", file=sys.stderr, flush=True)
+    say(f"error: {message}")
     life.end("failed", kind, message)
     return code
 
@@ -219,7 +220,8 @@ def _versions() -> dict[str, str]:
 
 if __name__ == "__main__":
     code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # the log's disk is full
+            stream.flush()
     # the interpreter's own ending takes a second or two, and everything is on disk by now
     os._exit(code)
