@@ -67,10 +67,20 @@ def _towards(inventory: HardwareInventory, address) -> tuple[str | None, str, st
             _, _, name, why = max(matches, key=lambda match: match[:2])
             return name, why, "high"
     if network.default_interface:
-        if address is None:
-            return network.default_interface, "has the default route; the main address is not known as a number", "low"
+        if address is None or address.is_loopback:
+            return network.default_interface, "has the default route; the main address does not tell which one leads there", "low"
         return network.default_interface, "has the default route, which leads to the main address", "fair"
+    outward = [item.name for item in network.interfaces
+               if item.up and item.kind not in ("loopback", "virtual") and _carries(item, address)]
+    if len(outward) == 1:
+        return outward[0], "is the only one that leads out of this machine", "fair"
     return None, "no interface with a route to other machines was found", "low"
+
+
+def _carries(interface: Interface, address) -> bool:
+    """Whether it has an address of the main address's kind (of IPv4 where that is not known)."""
+    version = address.version if address is not None else 4
+    return any(ipaddress.ip_interface(text).version == version for text in interface.addresses)
 
 
 def _address(text: str | None):

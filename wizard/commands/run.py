@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     start = _starter(args)
     from wizard.launch.foreground import HungUp, StopSignals, follow_to_end, say
     from wizard.launch.left_behind import ender
+    from wizard.launch.rendezvous import waiting_words
 
     try:
         with StopSignals().listening() as signals:
@@ -42,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
             signals.attach(started)
             if warning := ender(os.environ):
                 say(f"note: {warning}")
+            if waiting := waiting_words(started):
+                say(waiting)
             if args.detach:
                 return _detach(started, signals)
             if args.json or args.plain or not _full_screen():

@@ -14,6 +14,7 @@ from engine.contract.preset import Preset
 from wizard import formatting
 from wizard.errors import PreflightError
 from wizard.facts.model import ModelFacts
+from wizard.launch.rendezvous import check_rendezvous
 
 #: Events, logs, the prepared data of a small set: what a run writes besides weights.
 _OTHER_BYTES = 64 * 10**6
@@ -23,11 +24,14 @@ _OPTIMIZER_BYTES = {"adamw": 8, "sgd": 4}
 
 
 def check_launch(resolved: Preset, model: ModelFacts | None, folder: Path, node_rank: int = 0) -> None:
-    """Raises PreflightError when `folder` (where the run goes) cannot take the run, or the port is taken."""
+    """Raises PreflightError when `folder` (where the run goes) cannot take the run, the port is taken, or
+    the other machines cannot be met.
+    """
     check_writable(folder)
     check_disk(folder, bytes_needed(resolved, model))
     if node_rank == 0:
         check_port(resolved)
+    check_rendezvous(resolved, node_rank)
 
 
 def check_writable(folder: Path) -> None:

@@ -16,6 +16,7 @@ from wizard.facts.model import ModelFacts, read_model_facts
 from wizard.hardware.inventory import HardwareInventory
 from wizard.hardware.probe import read_inventory
 from wizard.launch.overrides import patched
+from wizard.launch.rendezvous import numeric
 from wizard.launch.supported import check_supported
 from wizard.presets.find import find_preset
 from wizard.questions.needs import TrainingNeeds
@@ -66,6 +67,9 @@ def _prepared(text: str, preset: Preset, located: Preset, base: Path) -> Prepare
     if isinstance(located.data.valid, str):
         check_columns(located, read_data_facts(located.data.valid, base))
     inventory = read_inventory()
-    recommendation = recommend(inventory, TrainingNeeds.from_preset(located), model, data)
+    needs = TrainingNeeds.from_preset(located)
+    if needs.main_address:  # the way to it is chosen by its number
+        needs = needs.model_copy(update={"main_address": numeric(needs.main_address) or needs.main_address})
+    recommendation = recommend(inventory, needs, model, data)
     resolved = resolve(located, recommendation)
     return Prepared(text, preset, resolved, inventory, recommendation, model, data, base)
