@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.contract.atomic import write_text_atomic
 from engine.contract.load import dump_preset, parse_preset
 from engine.contract.preset import Preset
-from wizard.errors import UsageError, WizardError
+from wizard.errors import UsageError
 from wizard.paths import user_presets
 
 
@@ -15,7 +15,7 @@ def save_preset(preset: Preset | str, path: Path | None = None, overwrite: bool 
     """Write a preset (text keeps its comments) to `path`, or under its name among the user's presets.
 
     Returns the file. Raises PresetError when the text is not a valid preset, UsageError when the file exists and
-    `overwrite` is not given, WizardError when it cannot be written.
+    `overwrite` is not given or when it cannot be written there.
     """
     text = preset if isinstance(preset, str) else dump_preset(preset)
     name = parse_preset(text).name
@@ -26,5 +26,5 @@ def save_preset(preset: Preset | str, path: Path | None = None, overwrite: bool 
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text_atomic(target, text, mode=0o644)
     except OSError as error:
-        raise WizardError(f"{target}: cannot be written: {error.strerror or error}", "choose another place") from None
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}", "choose another place") from None
     return target

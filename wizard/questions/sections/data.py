@@ -94,7 +94,7 @@ TRAIN = Question(
     key="data.train", section="Data", kind="path",
     title="Where is the training data?",
     help="A file (text, JSONL, JSON, CSV, Parquet), a folder of such files, or a Hugging Face dataset id. It stays where it "
-         "is. `builtin:python-docs` is the documentation that comes with Python: about 6 million tokens of English.",
+         "is. `builtin:python-docs` is the documentation that comes with Python: about two megabytes of English.",
     default=_train_default, note=_train_note, reads="data", placeholder="./data/dialogues.jsonl",
 )
 
