@@ -36,7 +36,7 @@ def write_attempt(run: RunDir, attempt: int, resolved: Preset, inventory: str, n
     if launch.deepspeed_config is not None:
         write_text_atomic(folder / "deepspeed.json", json.dumps(launch.deepspeed_config, indent=1) + "\n")
     write_text_atomic(folder / "inventory.json", inventory)
-    write_text_atomic(folder / "launch.json", json.dumps({**_record(launch, node_rank), **more}, indent=1) + "\n")
+    write_text_atomic(folder / "launch.json", json.dumps({**_record(launch, node_rank), "machines": resolved.distributed.num_nodes, **more}, indent=1) + "\n")
 
 
 def write_restart(run: RunDir, failed: int, reason: ExitReason) -> int:

@@ -193,7 +193,8 @@ class Supervisor:
         log = read_tail(self.run.launcher_log, min(size - log_start, 256 * 1024) if size > log_start else 0)
         return conclude(Evidence(
             traces=self.watch.traces, launcher_exit=returncode, launcher_log=log, root=root_cause(log), exit_codes=exit_codes(log),
-            stopped_by=stopped_by, killed=ladder.killed, model_exists=self.run.model.is_dir(), disk_full=self._disk_full()))
+            stopped_by=stopped_by, killed=ladder.killed, model_exists=self.run.model.is_dir(), disk_full=self._disk_full(),
+            machines=self.launch.get("machines", 1)))
 
     def _disk_full(self) -> bool:
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.contract.events import ExitReason
+from wizard.launch.join_failures import explained
 from wizard.launch.launcher_log import RootCause, message
 from wizard.launch.rank_watch import RankTrace
 
@@ -35,6 +36,7 @@ class Evidence:
     killed: bool
     model_exists: bool
     disk_full: bool = False
+    machines: int = 1
 
 
 def conclude(known: Evidence) -> Verdict:
@@ -75,6 +77,9 @@ def _first_failure(known: Evidence) -> ExitReason | None:
         primary = [trace for trace in failed if not _secondary(trace.reason)]
         named = [trace for trace in primary or failed if root and trace.rank == root.rank]
         first = named[0] if named else min(primary or failed, key=lambda trace: trace.ended.get("t_unix_s", 0))
+        if _secondary(first.reason) and not _silent(traces) and known.machines > 1:
+            return ExitReason(kind="lost", step=_last_step([first]), message=(
+                f"a rank on another machine is gone or cannot be reached any more; the run there says why ({first.reason.message})"))
         if not (_secondary(first.reason) and _silent(traces)):
             return first.reason.model_copy(update={"rank": first.rank})
     silent = _silent(traces)
@@ -107,8 +112,11 @@ def _died(known: Evidence, trace: RankTrace) -> ExitReason:
 
 
 def _launch_failure(known: Evidence) -> ExitReason:
-    lines = message(known.launcher_log) or "the launcher wrote nothing"
     missing = [rank for rank, trace in known.traces.items() if not trace.seen]
+    plain = explained(known.launcher_log)
+    if plain and len(missing) == len(known.traces):
+        return ExitReason(kind="launch", message=plain)
+    lines = message(known.launcher_log) or "the launcher wrote nothing"
     began = len(known.traces) - len(missing)
     how = f" ({RootCause(0, known.launcher_exit).words()})" if known.launcher_exit else ""
     who = f"the launcher ended before any rank began{how}" if not began else (

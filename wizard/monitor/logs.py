@@ -11,7 +11,7 @@ from wizard.monitor.tail import plain_text
 
 _NOISE = re.compile(
     r"^\s*$|^\s*[\^~]+\s*$|^\s*[-=*]{5,}\s*$|FutureWarning|UserWarning|DeprecationWarning|\bit/s\]|\bs/it\]|\d+%\|"
-    r"|torch/distributed/(elastic|run|launcher)|accelerate/commands|^W\d{4} |^E\d{4} .*(elastic|api\.py)"
+    r"|torch/distributed/(elastic|run|launcher)|accelerate/commands|File \"<frozen|^W\d{4} |^E\d{4} .*(elastic|api\.py)"
     r"|^\s*warnings\.warn\(|destroy_process_group\(\) was not called|Error in sys\.excepthook")
 _TRACEBACK = "Traceback (most recent call last)"
 _MESSAGE_LINES = 4
@@ -34,12 +34,26 @@ def last_lines(path: Path, read_bytes: int = 64 << 10) -> list[str]:
 
 def meaningful(lines: list[str], count: int = 8) -> list[str]:
     """At most `count` lines: the end of the last traceback that is no echo, else the last lines that are no noise."""
-    kept = [line for line in lines if not _NOISE.search(line)]
+    kept = _without_noise(lines)
     tracebacks = [_traceback(kept, index) for index, line in enumerate(kept) if _TRACEBACK in line]
     if not tracebacks:
         return kept[-count:]
     first_hand = [found for found in tracebacks if not _SECONDARY.search("\n".join(found))]
     return (first_hand or tracebacks)[-1][-count:]
+
+
+def _without_noise(lines: list[str]) -> list[str]:
+    """Without noise, and without the source lines that belong to frames of it."""
+    kept, inside = [], False
+    for line in lines:
+        noise = bool(_NOISE.search(line))
+        if line.lstrip().startswith('File "'):
+            inside = noise
+        elif not line[:1].isspace():
+            inside = False
+        if not noise and not inside:
+            kept.append(line)
+    return kept
 
 
 def _traceback(lines: list[str], start: int) -> list[str]:
