@@ -67,7 +67,7 @@ def plan_batch(
     )
     if sum(value is not None for value in (given_global, given_micro, given_steps)) >= 2:
         try:
-            return derive_batch(given_global, given_micro, given_steps, world), "as you set it"
+            return derive_batch(given_global, given_micro, given_steps, world), "as set"
         except PresetError:  # reported by `batch_findings`; the numbers stay as they are
             micro = given_micro or max(1, given_global // (world * given_steps))
             steps = given_steps or max(1, given_global // (world * micro))
@@ -75,7 +75,7 @@ def plan_batch(
                 given_global or micro * steps * world,
                 micro,
                 steps,
-            ), "as you set it, though the numbers do not agree"
+            ), "as set, though the numbers do not agree"
     if given_global is not None:
         if given_global % world:
             micro = 1
@@ -83,18 +83,18 @@ def plan_batch(
                 given_global,
                 micro,
                 max(1, given_global // world),
-            ), f"{given_global} as you set it, which {world} ranks do not divide"
+            ), f"{given_global} as set, which {world} ranks do not divide"
         per_rank = given_global // world
         micro = largest_micro(per_rank, max_length, cpu, fits)
-        return (given_global, micro, per_rank // micro), f"{given_global} as you set it"
+        return (given_global, micro, per_rank // micro), f"{given_global} as set"
     target, why = default_global(needs, cpu, world, max_length, data, packing)
     if given_micro is not None:
         steps = max(1, round(target / (given_micro * world)))
-        return (given_micro * steps * world, given_micro, steps), f"micro-batch as you set it; {why}"
+        return (given_micro * steps * world, given_micro, steps), f"micro-batch as set; {why}"
     if given_steps is not None:
         per_rank = max(1, target // (world * given_steps))
         micro = largest_micro(per_rank, max_length, cpu, fits)
-        return (micro * given_steps * world, micro, given_steps), f"accumulation as you set it; {why}"
+        return (micro * given_steps * world, micro, given_steps), f"accumulation as set; {why}"
     per_rank = target // world
     micro = largest_micro(per_rank, max_length, cpu, fits)
     return (target, micro, per_rank // micro), why
@@ -111,7 +111,7 @@ def decide_batch(plan: tuple[int, int, int], why: str, world: int, max_length: i
     return Decision(
         value={"global_batch": total, "micro_batch": micro, "gradient_accumulation": steps, "world_size": world},
         reason=f"{parts} = {micro * steps * world} sequences a step ({why}); {room}",
-        confidence="high" if why.startswith("as you set it") and fits else "fair" if fits is not False else "low",
+        confidence="high" if why.startswith("as set") and fits else "fair" if fits is not False else "low",
         facts=[f"at most {micro * steps * world * max_length:,} tokens a step"],
     )
 

@@ -41,6 +41,6 @@ def decide_env(
         wanted["GLOO_SOCKET_IFNAME"] = (interface, "the interface that leads to the other machines")
     value = {name: text for name, (text, _) in wanted.items()} | needs.env
     facts = [f"{name}: {why}" for name, (_, why) in wanted.items() if name not in needs.env]
-    facts += [f"{name}: as you set it" for name in needs.env]
+    facts += [f"{name}: as set" for name in needs.env]
     reason = "; ".join(facts) if facts else "nothing: the libraries' own choices are right here"
     return Decision(value=value, reason=reason, confidence="high", facts=facts)

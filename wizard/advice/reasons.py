@@ -17,9 +17,9 @@ def asked(value: Any) -> bool:
 
 
 def kept(value: Any, why: str, facts: list[str] | None = None, alternative: Alternative | None = None) -> Decision:
-    """The person's own choice; it stands, whatever the advice would have been."""
+    """A value that was set, by the person, a preset or a starter; it stands, whatever the advice would have been."""
     return Decision(
-        value=value, reason=f"as you set it; {why}", confidence="high", facts=facts or [], alternative=alternative
+        value=value, reason=f"as set; {why}", confidence="high", facts=facts or [], alternative=alternative
     )
 
 

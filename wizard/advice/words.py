@@ -29,7 +29,7 @@ TITLES = {
     "env": "environment",
 }
 #: How `reasons.kept` begins.
-_SET = "as you set it; "
+_SET = "as set; "
 #: Columns left beside `because ` and a margin on a screen of 80.
 _LINE = 70
 _STRATEGIES = {"ddp": "DDP", "fsdp": "FSDP", "deepspeed": "DeepSpeed", "single": "single"}
@@ -103,7 +103,7 @@ def _because(decisions: dict[str, Decision]) -> str:
     for name in order:
         if not decisions[name].reason.startswith(_SET):
             return _short(decisions[name].reason)
-    return _short("that is how you set it; " + decisions["processes"].reason.removeprefix(_SET))
+    return _short("as set; " + decisions["processes"].reason.removeprefix(_SET))
 
 
 def _short(reason: str) -> str:

@@ -133,7 +133,7 @@ def test_what_is_questionable_is_kept_and_said(name, wishes, category):
     assert category in categories(advice)
     for key, value in wishes.items():
         if key in advice.decisions and key != "env":
-            assert advice.decisions[key].value == value and advice.decisions[key].reason.startswith("as you set it")
+            assert advice.decisions[key].value == value and advice.decisions[key].reason.startswith("as set")
 
 
 def test_gloo_asked_for_on_one_cpu_means_two_processes():
