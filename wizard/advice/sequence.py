@@ -11,6 +11,9 @@ from wizard.questions.needs import TrainingNeeds
 
 #: Characters in one token of English text for vocabularies of 30 to 150 thousand; small vocabularies cut finer.
 CHARACTERS_PER_TOKEN, CHARACTERS_SMALL_VOCABULARY = 4.0, 3.2
+#: A chat template adds marks to each turn, and often a system prompt of its own.
+_TEMPLATE_TOKENS = 64
+_SHORTEST = 256
 _LONGEST_GPU, _LONGEST_CPU, _LONGEST_APPLE = 2048, 512, 1024
 #: Packing gains where rows fill less than this much of a sequence: measured x2.07 for chats, x1.75 for instructions,
 #: x0.89 for rows that are nearly as long as the sequence.
@@ -41,8 +44,10 @@ def decide_max_length(
     )
     if needs.task != "llm-pretrain" and data is not None and data.lengths is not None and data.kind != "unknown":
         per_token = characters_per_token(model)
-        longest, most = data.lengths.longest / per_token * 1.15, data.lengths.p95 / per_token * 1.15
-        needed = max(64, -(-int(longest) // 64) * 64)
+        frame = 0 if data.kind == "text" else _TEMPLATE_TOKENS
+        longest, most = (value / per_token * 1.15 + frame for value in (data.lengths.longest, data.lengths.p95))
+        # short batches are padded to their own longest row, so room costs nothing, and a cut row loses its answer
+        needed = max(_SHORTEST, -(-int(longest) // 64) * 64)
         facts = [
             f"{data.lengths.rows} rows sampled: 95 % within {data.lengths.p95:,.0f} characters, "
             f"the longest {data.lengths.longest:,.0f}",
@@ -53,7 +58,9 @@ def decide_max_length(
                 value=needed,
                 confidence="fair",
                 facts=facts,
-                reason=f"the longest row seen is about {longest:,.0f} tokens",
+                reason=f"the longest row seen takes about {longest:,.0f} tokens, the chat template's included"
+                if frame
+                else f"the longest row seen takes about {longest:,.0f} tokens",
             )
         cut = (
             " (longer rows are cut)"

@@ -150,9 +150,9 @@ def test_packing_of_rows_is_foreseen_and_left_to_the_engine():
         decision = advise("1x-rtx4090", data=chats(characters), max_length=1024).decisions["packing"]
         assert decision.value == "auto" and expected in decision.reason  # the engine settles it on the tokens
     assert values(advise("1x-rtx4090"))["packing"] == "auto"
-    assert (
-        values(advise("1x-rtx4090", data=chats(400)))["max_length"] == 192
-    )  # 480 characters at 4 a token, with 15 % to spare
+    # 480 characters are few, 2,400 at 4 a token with 15 % to spare and 64 for the template are 754
+    assert values(advise("1x-rtx4090", data=chats(400)))["max_length"] == 256
+    assert values(advise("1x-rtx4090", data=chats(2000)))["max_length"] == 768
 
 
 def test_few_rows_get_a_smaller_batch():
