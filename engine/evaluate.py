@@ -10,9 +10,9 @@ import torch
 
 
 def evaluate(training: Any) -> float:
-    """Mean target-token loss (nats) over the validation split; entered by all ranks, the same result on each.
+    """Mean loss of a target (nats) over the validation split; entered by all ranks, the same result on each.
 
-    Every rank runs the same number of batches (short ones repeat a sequence without targets), so that no rank waits
+    Every rank runs the same number of batches (short ones repeat an example without targets), so that no rank waits
     in a collective that others do not enter, whatever the strategy.
     """
     began = time.perf_counter()
@@ -21,7 +21,7 @@ def evaluate(training: Any) -> float:
     batches = -(-len(valid) // (micro * world))
     training.model.eval()
     total = torch.zeros((), dtype=torch.float32 if accelerator.device.type == "mps" else torch.float64, device=accelerator.device)
-    targets = 0
+    targets, counts = 0, None
     with torch.no_grad():
         for number in range(batches):
             first = (number * world + rank) * micro
@@ -31,12 +31,14 @@ def evaluate(training: Any) -> float:
             batch["labels"][~torch.from_numpy(real)] = -100
             targets += int(valid.targets[indices[real]].sum())
             batch = {key: value.to(accelerator.device, non_blocking=True) for key, value in batch.items()}
-            total += training.task.loss_sum(training.model, batch)
+            loss_sum, found = training.task.evaluate(training.model, batch)
+            total += loss_sum
+            counts = found.to(total) if counts is None else counts + found
             life.phase("evaluating", (number + 1) / batches)
     training.model.train()
-    loss_sum, target_tokens = training.control.total(float(total), targets)
+    loss_sum, target_tokens, *sums = training.control.total(float(total), targets, *counts.tolist())
     loss = loss_sum / max(1.0, target_tokens)
-    if accelerator.is_main_process:
+    if training.checkpointer.keeper:
         life.events.write("evaluation", step=training.progress.step, loss=loss, target_tokens=int(target_tokens),
-                          duration_s=round(time.perf_counter() - began, 3), metrics=training.task.metrics(loss))
+                          duration_s=round(time.perf_counter() - began, 3), metrics=training.task.metrics(loss, sums))
     return loss

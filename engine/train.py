@@ -59,12 +59,13 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     life.phase("loading libraries")
     from engine import agreement, process_group, sampler
     from engine.checkpoint import Checkpointer
-    from engine.export import export_model, generate_sample
+    from engine.export import export_model
     from engine.loop import Progress, Training
     from engine.meter import Meter
-    from engine.model import build_model
     from engine.optim import build_optimizer
-    from engine.tasks import llm as task
+    from engine.tasks.base import find_task
+
+    task = find_task(preset.task)
 
     life.phase("connecting", s_limit=preset.distributed.join_timeout_s)
     accelerator = process_group.connect(preset)
@@ -80,14 +81,14 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
         life.warn("checkpoints", "the machines share no run folder, so each checkpoint holds one machine's shards; to resume, "
                                  "copy the checkpoint of every machine into that of every other")
     resume_step = agreement.agreed_step(steps_to_resume(run), control)
-    if accelerator.is_main_process:
+    if keeper:  # the first to speak in each folder
         life.events.write("run_started", name=preset.name, task=preset.task, world_size=accelerator.num_processes,
                           versions=_versions(), resumed_from_step=resume_step)
 
-    data, tokenizer = load_data(run, life, preset, accelerator, control, keeper)
+    data, tokenizer = load_data(run, life, preset, task, accelerator, control, keeper)
 
     life.phase("loading model")
-    model = build_model(preset, tokenizer)
+    model = task.build_model(preset, tokenizer, data)
     counts = _describe_model(model, preset)
 
     life.phase("preparing")
@@ -111,7 +112,7 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
         state = checkpointer.restore(resume_step)
         training.progress = Progress(**{key: value for key, value in state.items() if key in Progress.__dataclass_fields__})
         life.step = training.progress.step
-    if accelerator.is_main_process:
+    if keeper:
         life.events.write("plan", **_plan(preset, data, total), **counts)
 
     ended = training.run()
@@ -122,8 +123,8 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     if accelerator.is_main_process:
         life.phase("generating")
         try:
-            generate_sample(training, tokenizer)
-        except Exception as error:  # the model is safe on disk; a sample is only a look at it
+            task.look(training, tokenizer)
+        except Exception as error:  # the model is safe on disk; this is only a look at it
             life.warn("generation", f"no sample: {type(error).__name__}: {error}")
     if keeper:
         shutil.rmtree(run.root / "data", ignore_errors=True)  # kept until now only to resume from
@@ -149,12 +150,11 @@ def steps_to_resume(run: RunDir) -> list[int] | None:
     return run.checkpoint_steps() if again else None
 
 
-def load_data(run: RunDir, life: Life, preset: Preset, accelerator: Any, control: Any, keeper: bool) -> tuple[Any, Any]:
-    """Prepare the data once per run's folder, by its keeper, and open it on every rank. Returns (LlmData, tokenizer)."""
+def load_data(run: RunDir, life: Life, preset: Preset, task: Any, accelerator: Any, control: Any,
+              keeper: bool) -> tuple[Any, Any]:
+    """Prepare the data once per run's folder, by its keeper, and open it on every rank. Returns (data, tokenizer)."""
     from transformers import AutoTokenizer
 
-    from engine.data.prepare import prepare_llm_data
-    from engine.data.store import open_llm_data
     from engine.errors import DataError
 
     folder = run.root / "data"
@@ -162,16 +162,16 @@ def load_data(run: RunDir, life: Life, preset: Preset, accelerator: Any, control
     failure: EngineError | None = None
     try:
         if keeper and not folder.exists():
-            prepare_llm_data(preset, folder, lambda detail, share: life.phase("loading data", share, detail))
+            task.prepare_data(preset, folder, lambda detail, share: life.phase("loading data", share, detail))
     except EngineError as error:
         failure = error
     if not control.all_ok(failure is None, long=True):
         raise failure or DataError("another rank could not prepare the data; see its log")
-    data = open_llm_data(folder)
+    data = task.open_data(folder)
     if len(data.train) == 0:
-        raise DataError(f"data.train: {preset.data.train} has no usable sequence")
+        raise DataError(f"data.train: {preset.data.train} has no usable row")
     if accelerator.is_main_process:
-        life.phase("loading data", 1.0, f"{data.train.rows:,} rows, {int(data.train.tokens.sum()):,} tokens in {len(data.train):,} sequences")
+        life.phase("loading data", 1.0, task.describe_data(data))
         for message in data.summary["warnings"]:
             life.warn("data", message)
     # machines without a shared folder each prepared their own

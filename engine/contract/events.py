@@ -58,7 +58,7 @@ class RankReady(Event):
 
 
 class Plan(Event):
-    """Rank 0, once model and data are known: all a reader needs for progress, ETA and MFU."""
+    """The first rank of a run's folder, once model and data are known: all a reader needs for progress, ETA and MFU."""
 
     event: Literal["plan"] = "plan"
     total_steps: int
@@ -112,7 +112,7 @@ class Step(Event):
 
 
 class Evaluation(Event):
-    """Rank 0: the result over all ranks after optimizer step `step`."""
+    """The first rank of a run's folder: the result over all ranks after optimizer step `step`."""
 
     event: Literal["evaluation"] = "evaluation"
     step: int

@@ -16,7 +16,7 @@ from wizard.monitor.state import StepTotal
 def follow_json(run: RunDir, out: TextIO) -> Status:
     """Write the run's events to `out` until it ends; returns its final status.
 
-    Step events are rank 0's with the global `loss` and `tokens_per_s` added, so one for each step that all ranks
+    Step events are rank 0's (where each machine has its own folder, its first rank's, with the sums of its ranks) with the global `loss` and `tokens_per_s` added, so one for each step that all ranks
     completed. Other events pass as they are, but for the ranks' own `run_ended`: there is exactly one, the last
     line, also when every rank was killed. Raises OSError when `out` is closed.
     """
@@ -65,7 +65,7 @@ class JsonLines:
             self._totals.clear()
         if event["event"] == "step":
             step = event.get("step", 0)
-            if event["rank"] == 0:
+            if event["rank"] == self.reader.state.first_rank:
                 self._steps[step] = event
             if total is not None:
                 self._totals[total.step] = total

@@ -6,7 +6,7 @@ from engine.contract.run_dir import RunDir, Status
 from wizard import formatting
 from wizard.errors import ExitCode
 from wizard.monitor import logs, words
-from wizard.monitor.plain import shown_path
+from wizard.monitor.plain import shown_model, shown_path
 from wizard.monitor.reader import RunReader
 from wizard.monitor.state import RunState
 from wizard.monitor.tail import plain_text
@@ -32,7 +32,7 @@ def summary(run: RunDir, status: Status, state: RunState | None = None) -> str:
         state = reader.poll(budget_s=10.0)
     lines = [words.where_words(status, state) + _trained(state)]
     if status.state == "finished":
-        lines.append(f"  model   {shown_path(status.model_path or run.model)}")
+        lines.append(f"  model   {shown_model(run, status)}")
         lines += sample(state)
     elif status.state in ("failed", "lost"):
         lines += cause(status) + log_end(run, status)

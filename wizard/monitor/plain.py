@@ -91,8 +91,8 @@ class PlainLines:
         state = self.reader.state
         if status.state == "finished":
             loss = formatting.loss(state.loss.last) if len(state.loss) else formatting.NA
-            text = (f"loss {loss}  mean {formatting.rate(state.throughput.tokens_per_s_mean())} tokens/s"
-                    f"  model {shown_path(status.model_path or self.run.model)}")
+            text = (f"loss {loss}  mean {formatting.rate(state.throughput.tokens_per_s_mean())} tokens/s{self._of_here()}"
+                    f"  model {shown_model(self.run, status)}")
             if status.exit_reason is not None and status.exit_reason.kind == "early_stopped":
                 text = f"early, no more improvement  {text}"
         elif status.state == "stopped":
@@ -117,6 +117,7 @@ class PlainLines:
         again = f"attempt {attempt}, " if attempt > 1 else ""
         count = state.world_size
         ranks = "" if count is None else "1 rank" if count == 1 else f"{count} ranks"
+        ranks += f" ({here} here)" if (here := words.here_words(state)) else ""
         over = f" over {state.backend}" if state.backend not in (None, "none") else ""
         where = " (cpu)" if state.schedule.on_cpu else ""
         self._announced, self._stopping = attempt, False
@@ -128,7 +129,7 @@ class PlainLines:
             self._announce(event["attempt"], at)
         if total is not None:
             self._step(total)
-        elif kind == "phase" and event["rank"] == 0:
+        elif kind == "phase" and event["rank"] == self.reader.state.first_rank:
             self._enter(event)
         elif kind == "evaluation":
             self._say(at, "evaluation", f"step {event['step']:,}  loss {formatting.loss(event.get('loss'))}"
@@ -138,7 +139,7 @@ class PlainLines:
                                         f"  {self._inside(event.get('path') or '')}")
         elif kind == "warning":
             self._say(at, "warning", f"rank {event['rank']}: {words.one_line(event.get('message'))}")
-        elif kind == "run_started" and event.get("resumed_from_step") is not None and event["rank"] == 0:
+        elif kind == "run_started" and event.get("resumed_from_step") is not None:
             self._say(at, "resumed", f"from step {event['resumed_from_step']:,}")
 
     def _inside(self, path: str) -> str:
@@ -175,11 +176,15 @@ class PlainLines:
         of = f"/{last}" if last else ""
         width = len(str(last)) if last else 6
         loss = "NaN or infinite" if total.loss is None else formatting.loss(total.loss)
-        text = f"loss {loss}  {formatting.rate(total.tokens_per_s)} tokens/s"
+        text = f"loss {loss}  {formatting.rate(total.tokens_per_s)} tokens/s{self._of_here()}"
         eta = state.eta_s()
         if eta is not None and total.step != last:
             text += f"  eta {formatting.duration(eta)}"
         self._say(total.t_unix_s, f"step {total.step:>{width}}{of}", text)
+
+    def _of_here(self) -> str:
+        here = words.here_words(self.reader.state)
+        return f" of {here}" if here else ""
 
     def _watch_health(self) -> None:
         still = {found.rank: found for found in health.still_ranks(self.reader.state, time.time())}
@@ -205,3 +210,8 @@ def shown_path(path: str | Path) -> str:
         return str(path)
 
 
+def shown_model(run: RunDir, status: Status) -> str:
+    """Where the model of a finished run is: rank 0's machine keeps it."""
+    if status.model_path is None and not run.model.exists():
+        return "on the first machine, in the run's folder there"
+    return shown_path(status.model_path or run.model)

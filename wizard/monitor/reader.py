@@ -140,7 +140,18 @@ class RunReader:
                 state.world_size = state.world_size or distributed.num_processes_per_node * distributed.num_nodes
             if attempt and path == self.run.resolved(attempt):
                 self._schedule_of = attempt
+                if distributed.num_nodes > 1:
+                    state.ranks_here = self._ranks_here(attempt)
             return
+
+    def _ranks_here(self, attempt: int) -> range | None:
+        from wizard.launch.attempts import read_launch
+
+        try:
+            launch = read_launch(self.run, attempt)
+            return range(launch["first_rank"], launch["first_rank"] + launch["local_ranks"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def _find_ranks(self) -> None:
         if self.state.world_size is not None and len(self._files) >= self.state.world_size:

@@ -54,6 +54,8 @@ class RunState:
         self.name: str | None = None
         self.task: str | None = None
         self.world_size: int | None = None
+        #: Ranks that write into this folder where other machines have theirs: sums and losses are then of these.
+        self.ranks_here: range | None = None
         self.backend: str | None = None
         self.strategy: str | None = None
         self.precision: str | None = None
@@ -98,6 +100,11 @@ class RunState:
     @property
     def total_steps(self) -> int | None:
         return self.plan.get("total_steps") if self.plan else self.schedule.max_steps
+
+    @property
+    def first_rank(self) -> int:
+        """The rank that speaks for all that write here."""
+        return self.ranks_here.start if self.ranks_here else 0
 
     def progress(self) -> float | None:
         """Share of the optimizer steps that all ranks completed."""
@@ -185,7 +192,7 @@ class RunState:
         self.plan = event
 
     def _on_phase(self, event: dict[str, Any]) -> None:
-        if event.get("name") == "training" and not self._began and event["rank"] == 0:
+        if event.get("name") == "training" and not self._began and event["rank"] == self.first_rank:
             self._begin(event["t_mono_s"], self.resumed_from_step or 0)
 
     def _begin(self, t: float, step: int) -> None:
@@ -208,7 +215,7 @@ class RunState:
         pending.samples += event.get("samples") or 0
         if pending.first is None or rank < pending.first["rank"]:
             pending.first = event
-        if len(pending.ranks) >= (self.world_size or 1):
+        if len(pending.ranks) >= (len(self.ranks_here) if self.ranks_here else self.world_size or 1):
             del self._pending[step]
             return self._complete(step, pending)
         if len(self._pending) > _MOST_PENDING:

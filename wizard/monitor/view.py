@@ -8,7 +8,7 @@ from engine.contract.run_dir import RunDir, Status
 from wizard import formatting
 from wizard.monitor import health, words
 from wizard.monitor.outcome import cause, log_end, resume, sample
-from wizard.monitor.plain import shown_path
+from wizard.monitor.plain import shown_model
 from wizard.monitor.ranks import PARTS, RankState
 from wizard.monitor.series import Series, thin
 from wizard.monitor.state import RunState
@@ -242,7 +242,7 @@ def _end(run: RunDir, state: RunState) -> End:
     status = state.status
     lines: list[str] = []
     if status.state == "finished":
-        lines.append(f"model   {shown_path(status.model_path or run.model)}")
+        lines.append(f"model   {shown_model(run, status)}")
         lines += [line.removeprefix("  ") for line in sample(state)]
     elif status.state in ("failed", "lost"):
         lines += [line.removeprefix("  ") for line in cause(status)]

@@ -66,14 +66,15 @@ def activity(state: RunState, now_s: float) -> str:
         more = f" (and {len(still) - 1} more)" if len(still) > 1 else ""
         return f"{still[0]}{more}"
     if not state.ranks:
-        return "starting the ranks"
+        return "starting the ranks" if state.ranks_here is None else "waiting for the other machines"
     first = state.ranks[min(state.ranks)]
     behind = [rank for rank in state.ranks.values() if rank.phase != first.phase and rank.ended is None]
     words = phase_words(first.phase, first.progress, first.detail)
     if first.phase != "training":
-        missing = (state.world_size or len(state.ranks)) - len(state.ranks)
+        expected = len(state.ranks_here) if state.ranks_here else state.world_size or len(state.ranks)
+        missing = expected - len(state.ranks)
         if missing > 0:
-            return f"{words}; waiting for {missing} of {state.world_size} ranks to start"
+            return f"{words}; waiting for {missing} of {expected} ranks to start"
         return f"{words} (rank {behind[0].rank}: {behind[0].phase})" if behind else words
     return findings(state) or f"{trained_words(state)}{paused_words(state)}"
 
@@ -151,11 +152,21 @@ def one_line(text: Any, limit: int = 300) -> str:
     return words if len(words) <= limit else words[: limit - 1] + "…"
 
 
+def here_words(state: RunState) -> str | None:
+    """`rank 1`, `ranks 4 to 7`: those whose numbers are known here, where other machines keep theirs; else None."""
+    here = state.ranks_here
+    if here is None:
+        return None
+    return f"rank {here.start}" if len(here) == 1 else f"ranks {here.start} to {here.stop - 1}"
+
+
 def backend_words(state: RunState) -> str:
-    """`NCCL DDP x4`, `single x1`."""
+    """`NCCL DDP x4`, `single x1`, `GLOO DDP x2 (rank 1 here)`."""
     parts = [] if state.backend in (None, "none") else [state.backend.upper()]
     if state.strategy:
         parts.append(state.strategy.upper() if state.strategy != "single" else "single")
     if state.world_size:
         parts.append(f"x{state.world_size}")
+    if here := here_words(state):
+        parts.append(f"({here} here)")
     return " ".join(parts)
