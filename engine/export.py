@@ -1,4 +1,4 @@
-"""The result: the final model in the run's folder, and a look at what it writes."""
+"""The result: the final model in the run's folder."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def export_model(training: Any, tokenizer: Any) -> Path:
     model = accelerator.unwrap_model(training.model, keep_fp32_wrapper=False)
     sharded = training.checkpointer.sharded
     weights = accelerator.get_state_dict(training.model) if sharded else None
-    # a model trained on a chat template must stop at the end of its turn, whatever its configuration said before
-    if model.generation_config is not None and training.data.summary["stop_ids"]:
-        model.generation_config.eos_token_id = training.data.summary["stop_ids"]
+    training.task.finish_model(model, training.data)
     if accelerator.is_main_process:
         partial = run.root / ".model.partial"
         try:
@@ -53,25 +51,3 @@ def _original_dtype(model: Any, preset: Any) -> torch.dtype | None:
     from transformers import AutoConfig
 
     return getattr(AutoConfig.from_pretrained(preset.model.path, trust_remote_code=preset.model.trust_remote_code), "dtype", None)
-
-
-@torch.no_grad()
-def generate_sample(training: Any, tokenizer: Any, new_tokens: int = 48) -> None:
-    """Let the trained model go on from the beginning of a sequence it was evaluated on (rank 0 alone)."""
-    if training.checkpointer.sharded:  # no rank holds the whole model any more; the saved one is whole
-        from transformers import AutoModelForCausalLM
-
-        model = AutoModelForCausalLM.from_pretrained(training.life.run.model).to(training.accelerator.device)
-    else:
-        model = training.accelerator.unwrap_model(training.model, keep_fp32_wrapper=False)
-    model.eval()
-    sequences = training.data.valid if training.data.valid is not None else training.data.train
-    prompt = training.task.prompt_of(sequences).to(training.accelerator.device)
-    if training.preset.training.gradient_checkpointing:
-        model.gradient_checkpointing_disable()
-    written = model.generate(input_ids=prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=new_tokens,
-                             do_sample=False, repetition_penalty=1.3, use_cache=True,
-                             pad_token_id=tokenizer.pad_token_id or tokenizer.eos_token_id)
-    training.life.events.write(
-        "generation", step=training.progress.step, prompt=tokenizer.decode(prompt[0], skip_special_tokens=True),
-        text=tokenizer.decode(written[0, prompt.size(1):], skip_special_tokens=True))

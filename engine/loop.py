@@ -6,20 +6,19 @@ import contextlib
 import math
 import time
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from engine.checkpoint import Checkpointer
 from engine.contract.preset import Preset
-from engine.data.order import step_indices
 from engine.errors import NonFiniteError
 from engine.evaluate import evaluate
 from engine.life import Life
 from engine.meter import Meter
 from engine.optim import learning_rate_at, set_learning_rate
 from engine.process_group import Control
+from engine.tasks.base import Task
 
 
 @dataclass
@@ -39,7 +38,7 @@ class Training:
     """One rank's training: the parts, built by `engine.train`, and the loop over them."""
 
     preset: Preset
-    task: ModuleType
+    task: Task
     life: Life
     accelerator: Any
     control: Control
@@ -86,8 +85,8 @@ class Training:
         meter.begin()
         rate = learning_rate_at(step, self.total_steps, plan)
         set_learning_rate(self.optimizer, rate)
-        indices = step_indices(len(train), plan.seed, step, plan.global_batch)
-        # every rank knows every rank's share, so the loss is weighted by the step's target tokens without asking
+        indices = train.step_indices(plan.seed, step, plan.global_batch)
+        # every rank knows every rank's share, so the loss is weighted by the step's targets without asking
         targets = int(train.targets[indices].sum())
         mine = indices.reshape(plan.gradient_accumulation, world, plan.micro_batch)[:, rank]
         losses = torch.zeros((), dtype=torch.float64 if self.accelerator.device.type != "mps" else torch.float32,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.contract.atomic import write_text_atomic
+from engine.data.order import step_indices
 from engine.data.packing import Layout
 from engine.data.tokenize import NO_TARGET
 from engine.errors import DataError
@@ -48,6 +49,10 @@ class SequenceSet:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def step_indices(self, seed: int, step: int, global_batch: int) -> np.ndarray:
+        """See `engine.data.order.step_indices`."""
+        return step_indices(len(self), seed, step, global_batch)
 
     def collate(self, indices: Iterable[int]) -> dict[str, torch.Tensor]:
         """A batch: `input_ids`, `position_ids`, `labels`, each int64 [B, L].
