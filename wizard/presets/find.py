@@ -11,6 +11,8 @@ from wizard.errors import InvalidError
 from wizard.paths import shipped_presets, user_presets
 
 SUFFIXES = (".yaml", ".yml")
+#: The shipped preset that runs anywhere, so the one a newcomer should see at the top.
+FIRST = "quickstart"
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,12 @@ def find_preset(ref: str | Path) -> Found:
 
 
 def list_presets() -> list[Found]:
-    """The user's presets, then the shipped ones that no preset of the user's hides; by name."""
+    """The user's presets, then the shipped ones that no preset of the user's hides; by name, the quickstart first."""
     yours = [Found(path, path.parent, "yours") for path in _files(user_presets())]
     hidden = {found.name for found in yours}
     # shipped presets speak of the data of whoever runs them, so their paths start from the current folder
     shipped = [Found(path, Path.cwd(), "shipped") for path in _files(shipped_presets()) if path.stem not in hidden]
-    return yours + shipped
+    return yours + sorted(shipped, key=lambda found: found.name != FIRST)
 
 
 def _files(folder: Path) -> list[Path]:
