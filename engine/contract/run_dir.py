@@ -52,12 +52,12 @@ class RunDir:
         self.root = Path(root)
 
     @classmethod
-    def create(cls, runs: Path, name: str, now: float | None = None) -> RunDir:
-        """Make `RUNS/NAME/YYYYMMDD-HHMMSS` (0700). A second run in the same second gets `-2`.
+    def create(cls, runs: Path, name: str, now: float | None = None, suffix: str = "") -> RunDir:
+        """Make `RUNS/NAME/YYYYMMDD-HHMMSS` and `suffix` (0700). A second run in the same second gets `-2`.
 
         Raises OSError when the folder cannot be made.
         """
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + suffix
         parent = runs / name
         parent.mkdir(parents=True, exist_ok=True)
         for count in range(1, 1000):

@@ -20,8 +20,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="print lines (the default where a full screen cannot work)")
     parser.add_argument("--close", action="store_true", help="close the monitor by itself when the run ends")
     parser.add_argument("--runs", metavar="DIR", help="folder that runs go to (default: $AUTOTRAIN_WIZARD_RUNS, else ./runs)")
-    parser.add_argument("--node-rank", type=int, default=0, metavar="N",
-                        help="number of this machine, where a preset of several is started by hand on each")
+    parser.add_argument("--node-rank", type=int, metavar="N",
+                        help="number of this machine, from 0, where a preset of several is started by hand on each "
+                             "(a resumed run keeps its own)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,15 +69,17 @@ def _starter(args: argparse.Namespace):
         run = _run_to_resume(args)
         return lambda: resume_run(run, settings, args.node_rank)
     prepared = prepare(args.preset, settings)
-    return lambda: start_run(prepared, Path(args.runs) if args.runs else None, args.node_rank)
+    return lambda: start_run(prepared, Path(args.runs) if args.runs else None, args.node_rank or 0)
 
 
 def _run_to_resume(args: argparse.Namespace):
-    """RUN as given; else PRESET when it is a run's folder; else the newest run of that preset's name."""
+    """RUN as given; else PRESET when it is a run's folder; else the newest run of that preset's name, on a disk that
+    machines share the one of this machine's number."""
     from pathlib import Path
 
     from engine.contract.load import load_preset
     from engine.contract.run_dir import RunDir
+    from wizard.launch.attempts import node_of
     from wizard.launch.index import find_run, is_run
     from wizard.presets.find import find_preset
 
@@ -84,7 +87,8 @@ def _run_to_resume(args: argparse.Namespace):
         return find_run(args.resume)
     if is_run(Path(args.preset)):
         return RunDir(Path(args.preset).resolve())
-    return find_run(load_preset(find_preset(args.preset).path).name)
+    name = load_preset(find_preset(args.preset).path).name
+    return find_run(name, None if args.node_rank is None else lambda run: node_of(run) == args.node_rank)
 
 
 def _dry_run(args: argparse.Namespace) -> int:
@@ -93,6 +97,7 @@ def _dry_run(args: argparse.Namespace) -> int:
 
     from engine.contract.load import dump_preset
     from engine.contract.run_dir import RunDir
+    from wizard.launch.attempts import node_of
     from wizard.launch.checks import check_launch
     from wizard.launch.command import launch_command
     from wizard.launch.overrides import check_resumable, parse_settings
@@ -105,14 +110,16 @@ def _dry_run(args: argparse.Namespace) -> int:
         check_resumable(settings)
         target = _run_to_resume(args)
         prepared = prepare_resume(target, settings)
+        node_rank = node_of(target) or 0 if args.node_rank is None else args.node_rank
     else:
+        node_rank = args.node_rank or 0
         prepared = prepare(args.preset, settings)
         root = Path(args.runs).absolute() if args.runs else runs_root()
         target = RunDir(root / prepared.resolved.name / time.strftime("%Y%m%d-%H%M%S"))
     resolved = with_port(prepared.resolved)
-    check_node_rank(resolved, args.node_rank)
-    check_launch(resolved, prepared.model, target.root, args.node_rank)
-    launch = launch_command(resolved, target, target.latest_attempt() + 1, args.node_rank)
+    check_node_rank(resolved, node_rank)
+    check_launch(resolved, prepared.model, target.root, node_rank)
+    launch = launch_command(resolved, target, target.latest_attempt() + 1, node_rank)
     if args.json:
         import json
 

@@ -54,6 +54,14 @@ def read_launch(run: RunDir, attempt: int) -> dict[str, Any]:
     return json.loads((run.attempt(attempt) / "launch.json").read_text(encoding="utf-8"))
 
 
+def node_of(run: RunDir) -> int | None:
+    """The number of the machine whose part of a training this run was, None when nothing was launched in it."""
+    try:
+        return read_launch(run, run.latest_attempt())["node_rank"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 def _record(launch: Launch, node_rank: int) -> dict[str, Any]:
     return {
         "argv": launch.argv, "env": launch.env, "env_removed": stripped(os.environ), "env_inherited": noted(os.environ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.contract.run_dir import RunDir
@@ -41,8 +42,11 @@ def all_runs() -> list[RunDir]:
     return [RunDir(root) for root in sorted(found, key=lambda root: (found[root], root.name), reverse=True)]
 
 
-def find_run(ref: str | None) -> RunDir:
-    """A run by folder, `NAME` (its newest), `NAME/STAMP`, or the newest of all for None. Raises UsageError."""
+def find_run(ref: str | None, fits: Callable[[RunDir], bool] | None = None) -> RunDir:
+    """A run by folder, `NAME` (its newest), `NAME/STAMP`, or the newest of all for None. Raises UsageError.
+
+    Where a reference leaves a choice, `fits` says which runs come into question.
+    """
     if ref is not None and is_run(Path(ref)):
         return RunDir(Path(ref).resolve())
     runs = all_runs()
@@ -52,7 +56,8 @@ def find_run(ref: str | None) -> RunDir:
         return runs[0]
     wanted = ref.strip("/")
     for run in runs:
-        if wanted in (run.root.parent.name, f"{run.root.parent.name}/{run.root.name}", run.root.name):
+        named = wanted in (run.root.parent.name, f"{run.root.parent.name}/{run.root.name}", run.root.name)
+        if named and (fits is None or fits(run)):
             return run
     names = list(dict.fromkeys(run.root.parent.name for run in runs))[:8]
     raise UsageError(f"no run `{ref}`", f"runs there are: {', '.join(names)}; all of them: autotrain-wizard runs"

@@ -15,7 +15,7 @@ from engine.contract.preset import Preset
 from engine.contract.run_dir import ENDED, RunDir
 from wizard.errors import ExitCode, PreflightError, UsageError, WizardError
 from wizard.hardware.inventory import dump_inventory
-from wizard.launch.attempts import write_attempt
+from wizard.launch.attempts import node_of, write_attempt
 from wizard.launch.checks import check_launch
 from wizard.launch.environment import child_environment
 from wizard.launch.index import remember
@@ -41,7 +41,8 @@ def start_run(prepared: Prepared, runs_root: Path | None = None, node_rank: int 
     check_node_rank(resolved, node_rank)
     check_launch(resolved, prepared.model, root, node_rank)
     try:
-        run = RunDir.create(root, resolved.name)
+        # on a shared disk the machines' folders lie side by side
+        run = RunDir.create(root, resolved.name, suffix=f"-node{node_rank}" if resolved.distributed.num_nodes > 1 else "")
         write_text_atomic(run.preset, prepared.preset_text)
         write_attempt(run, 1, resolved, dump_inventory(prepared.inventory), node_rank)
     except OSError as error:
@@ -52,10 +53,10 @@ def start_run(prepared: Prepared, runs_root: Path | None = None, node_rank: int 
     return run
 
 
-def resume_run(run: RunDir, overrides: dict[str, Any] | None = None, node_rank: int = 0) -> RunDir:
+def resume_run(run: RunDir, overrides: dict[str, Any] | None = None, node_rank: int | None = None) -> RunDir:
     """Go on with a run from its newest checkpoint (from the start when it has none).
 
-    `overrides` may change only what `overrides.RESUMABLE` lists. Raises UsageError when it is running or has
+    `overrides` may change only what `overrides.RESUMABLE` lists; `node_rank` is by default what it was. Raises UsageError when it is running or has
     finished, PresetError, PreflightError, WizardError as `start_run` does.
     """
     overrides = overrides or {}
@@ -66,6 +67,7 @@ def resume_run(run: RunDir, overrides: dict[str, Any] | None = None, node_rank: 
     extended = {"training.max_steps", "training.epochs"} & overrides.keys()
     if status is not None and status.state == "finished" and not extended:
         raise UsageError(f"{run.root}: this run has finished", "train longer: --set training.max_steps=N")
+    node_rank = node_of(run) or 0 if node_rank is None else node_rank
     prepared = prepare_resume(run, overrides)
     resolved = with_port(prepared.resolved)
     check_node_rank(resolved, node_rank)
