@@ -10,7 +10,7 @@ import psutil  # noqa: F401
 import torch  # noqa: F401
 from accelerate import Accelerator
 from accelerate.utils import InitProcessGroupKwargs
-from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM  # noqa: F401
 
 Accelerator(cpu=True, kwargs_handlers=[InitProcessGroupKwargs(backend="gloo", timeout=timedelta(seconds=60))])
 Path(sys.argv[1], f"{os.environ['RANK']}.txt").write_text(repr(time.time()))
