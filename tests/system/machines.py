@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.cluster.commands import Workshop
+from engine.contract.run_dir import RunDir
+from tests.cluster.commands import Workshop, until
 
 _PREFIX = "wizardtest"
 _HOSTS = Path("/etc/netns")
@@ -96,6 +97,19 @@ class MachinesWorkshop(Workshop):
         process = self.start_on(number, *words, **env)
         code = process.wait(timeout=120)
         return code, process.out.read_text(), process.err.read_text()
+
+    def run_on(self, number: int, name: str) -> RunDir:
+        """The newest run of a preset that was started on machine `number`, once its supervisor watches over it."""
+        def found() -> RunDir | None:
+            runs = [RunDir(path) for path in self.folder.glob(f"*/runs/{name}/*-node{number}*")]
+            run = max(runs, key=lambda run: run.root.name, default=None)
+            return run if run and run.read_status() else None
+
+        return until(found)
+
+    def both(self, *words: str, **env: str) -> list[subprocess.Popen]:
+        """The same `run` on both machines, each with its own number."""
+        return [self.start_on(number, "run", *words, "--node-rank", str(number), **env) for number in (0, 1)]
 
     def home(self, number: int) -> Path:
         return self.folder / self.machines.hosts[number]

@@ -79,7 +79,8 @@ def _first_failure(known: Evidence) -> ExitReason | None:
         first = named[0] if named else min(primary or failed, key=lambda trace: trace.ended.get("t_unix_s", 0))
         if _secondary(first.reason) and not _silent(traces) and known.machines > 1:
             return ExitReason(kind="lost", step=_last_step([first]), message=(
-                f"a rank on another machine is gone or cannot be reached any more; the run there says why ({first.reason.message})"))
+                f"a rank on another machine is gone or cannot be reached any more; the run there says why "
+                f"(here: {_SECONDARY.search(first.reason.message).group()})"))
         if not (_secondary(first.reason) and _silent(traces)):
             return first.reason.model_copy(update={"rank": first.rank})
     silent = _silent(traces)
