@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from engine.contract.run_dir import RunDir, Status
 from wizard import formatting
 from wizard.errors import ExitCode
@@ -13,6 +15,7 @@ from wizard.monitor.tail import plain_text
 
 _SAMPLE_CHARACTERS = 400
 _SAMPLE_LINES = 10
+_SAMPLE_WIDTH = 90
 
 
 def exit_code(status: Status) -> ExitCode:
@@ -89,6 +92,7 @@ def sample(state: RunState) -> list[str]:
     text = str(written.get("text") or "")
     text = text if len(text) <= _SAMPLE_CHARACTERS else text[: _SAMPLE_CHARACTERS - 1] + "…"
     prompt = words.one_line(written.get("prompt"), 60)
-    lines = [plain_text(line) for line in text.split("\n") if line.strip()]
+    lines = [part for line in text.split("\n") if line.strip()
+             for part in textwrap.wrap(plain_text(line), _SAMPLE_WIDTH, replace_whitespace=False, drop_whitespace=False)]
     return [f"  sample  `{prompt}` goes on:" if prompt else "  sample  the model writes:",
             *(f"          {line}" for line in lines[:_SAMPLE_LINES])]
