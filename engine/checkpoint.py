@@ -15,11 +15,13 @@ from typing import Any
 import numpy
 import torch
 
+from engine import saved_state
 from engine.contract.run_dir import RunDir
 from engine.errors import DiskError
 from engine.process_group import Control
+from engine.sharding import is_sharded
 
-_WEIGHTS, _OPTIMIZER, _STATE, _SHARDED = "weights.pt", "optimizer.pt", "state.json", "sharded"
+_STATE = "state.json"
 
 
 class Checkpointer:
@@ -27,7 +29,8 @@ class Checkpointer:
 
     The position in the data is the step itself, since the order of the data is a function of seed and step. `keeper`:
     whether this rank looks after the run's folder. Each machine has one where they share none, and each keeper then
-    saves all that its ranks need to go on.
+    saves all that its ranks need to go on: of a sharded model too, gathered, since shards in other machines' folders
+    could not be read. Made by all ranks at once.
     """
 
     def __init__(self, run: RunDir, accelerator: Any, model: Any, optimizer: Any, control: Control, keep_last: int,
@@ -35,8 +38,8 @@ class Checkpointer:
         self.run, self.accelerator, self.control, self.keep_last = run, accelerator, control, keep_last
         self.model, self.optimizer, self.keeper = model, optimizer, keeper
         self.rank = accelerator.process_index
-        kind = str(accelerator.distributed_type)
-        self.sharded = kind.endswith(("FSDP", "DEEPSPEED"))
+        self.sharded = is_sharded(model)
+        self._in_shards = self.sharded and control.total(keeper)[0] == 1
 
     def save(self, step: int, extra: dict[str, Any], protect: tuple[int, ...] = ()) -> tuple[Path, float, int]:
         """Write the checkpoint of `step`; entered by all ranks. Returns (path, seconds, bytes).
@@ -87,36 +90,21 @@ class Checkpointer:
         raise disk_error(failure, f"checkpoint of step {step}", self.run.checkpoints) from failure
 
     def _write(self, folder: Path, step: int, extra: dict[str, Any]) -> None:
-        if self.sharded:
-            self.accelerator.save_state(str(folder / _SHARDED))
-        elif self.keeper:
-            torch.save(self._weights(), folder / _WEIGHTS)
-            torch.save(self.optimizer.state_dict(), folder / _OPTIMIZER)
+        model = self.accelerator.unwrap_model(self.model)
+        if self._in_shards:
+            saved_state.save_shards(folder, model, self.optimizer, self.control.group)
+        elif self.keeper or self.sharded:
+            saved_state.save_whole(folder if self.keeper else None, model, self.optimizer)
         torch.save(_randomness(self.accelerator), folder / f"random-{self.rank:05d}.pt")
         if self.keeper:
             state = {"step": step, "world_size": self.accelerator.num_processes, **extra}
             (folder / _STATE).write_text(json.dumps(state, indent=1) + "\n")
 
-    def _weights(self) -> dict[str, torch.Tensor]:
-        """Trained weights and buffers; a frozen base is read again from where it came."""
-        model = self.accelerator.unwrap_model(self.model)
-        frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
-        return {name: value for name, value in model.state_dict().items() if name not in frozen}
-
     def restore(self, step: int) -> dict[str, Any]:
         """Load the checkpoint of `step` on all ranks; returns its state (`step`, `world_size` and the extra facts)."""
         folder = self.run.checkpoint(step)
         state = json.loads((folder / _STATE).read_text())
-        if self.sharded:
-            self.accelerator.load_state(str(folder / _SHARDED))
-        else:
-            model = self.accelerator.unwrap_model(self.model)
-            weights = torch.load(folder / _WEIGHTS, map_location="cpu", weights_only=True, mmap=True)
-            missing, unexpected = model.load_state_dict(weights, strict=False)
-            lost = [name for name in missing if model.get_parameter(name).requires_grad] if missing else []
-            if lost or unexpected:
-                raise DiskError(f"{folder}: does not fit the model (missing {lost[:3]}, unexpected {unexpected[:3]})")
-            self.optimizer.load_state_dict(torch.load(folder / _OPTIMIZER, map_location="cpu", weights_only=True))
+        saved_state.load(folder, self.accelerator.unwrap_model(self.model), self.optimizer)
         own = folder / f"random-{self.rank:05d}.pt"
         if state["world_size"] == self.accelerator.num_processes and own.exists():
             _restore_randomness(torch.load(own, map_location="cpu", weights_only=True), self.accelerator)

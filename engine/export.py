@@ -10,6 +10,8 @@ import torch
 
 from engine.checkpoint import disk_error
 from engine.model import save_model
+from engine.saved_state import trained
+from engine.sharding import is_sharded, whole
 
 
 def export_model(training: Any, tokenizer: Any) -> Path:
@@ -19,20 +21,14 @@ def export_model(training: Any, tokenizer: Any) -> Path:
     """
     run, accelerator, preset = training.life.run, training.accelerator, training.preset
     failure: Exception | None = None
-    model = accelerator.unwrap_model(training.model, keep_fp32_wrapper=False)
-    sharded = training.checkpointer.sharded
-    weights = accelerator.get_state_dict(training.model) if sharded else None
-    training.task.finish_model(model, training.data)
+    model = _whole_model(training, tokenizer)
     if accelerator.is_main_process:
+        training.task.finish_model(model, training.data)
         partial = run.root / ".model.partial"
         try:
             shutil.rmtree(partial, ignore_errors=True)
-            if sharded:
-                model.save_pretrained(partial, state_dict=weights)
-                tokenizer.save_pretrained(partial)
-            else:
-                merge = preset.model.adapter is not None and preset.model.adapter.merge
-                save_model(model, tokenizer, partial, merge, _original_dtype(model, preset))
+            merge = preset.model.adapter is not None and preset.model.adapter.merge
+            save_model(model, tokenizer, partial, merge, _original_dtype(model, preset))
             if run.model.exists():
                 shutil.rmtree(run.model)
             partial.rename(run.model)
@@ -42,6 +38,28 @@ def export_model(training: Any, tokenizer: Any) -> Path:
     if not training.control.all_ok(failure is None, long=True):
         raise failure or RuntimeError("rank 0 could not write the final model")
     return run.model
+
+
+def _whole_model(training: Any, tokenizer: Any) -> Any:
+    """The trained model as one rank holds it; of a sharded one a copy in host memory on rank 0, None on the others."""
+    model = training.accelerator.unwrap_model(training.model, keep_fp32_wrapper=False)
+    if not is_sharded(model):
+        return model
+    copy, failure = None, None
+    if training.accelerator.is_main_process:
+        try:
+            copy = training.task.build_model(training.preset, tokenizer, training.data)
+        except Exception as error:
+            failure = error
+    if not training.control.all_ok(failure is None, long=True):
+        raise failure or RuntimeError("rank 0 could not build the model to gather the shards in")
+    targets = trained(copy) if copy is not None else {}
+    with torch.no_grad():
+        for name, value in trained(model).items():  # one at a time: no rank ever holds more than one gathered weight
+            value = whole(value)
+            if copy is not None:
+                targets[name].copy_(value)
+    return copy
 
 
 def _original_dtype(model: Any, preset: Any) -> torch.dtype | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 import torch
 
+from engine import strategy
 from engine.checkpoint import Checkpointer
 from engine.contract.preset import Preset
 from engine.errors import NonFiniteError
@@ -97,9 +97,9 @@ class Training:
             meter.reading(time.perf_counter() - began)
             last = number == len(mine) - 1
             # gradients travel once per optimizer step, with the last micro-batch
-            with contextlib.nullcontext() if last else self.accelerator.no_sync(self.model):
+            with strategy.gradient_traffic(self.model, preset, self.accelerator, last):
                 loss = self.task.loss_sum(self.model, batch)
-                self.accelerator.backward(loss * (world / max(1, targets)))  # DDP divides by the world size
+                self.accelerator.backward(loss * (world / max(1, targets)))  # gradients are averaged over the ranks
             losses += loss.detach()
         meter.computed()
         norm = self._update(step)
@@ -111,7 +111,7 @@ class Training:
     def _update(self, step: int) -> torch.Tensor:
         """Clip, check and apply the gradients; the norm is the same on all ranks, so all decide alike."""
         plan = self.preset.training
-        norm = self.accelerator.clip_grad_norm_(self.model.parameters(), plan.max_grad_norm or math.inf)
+        norm = strategy.clip(self.model, self.preset, self.accelerator)
         # looking waits for the device, so on a GPU a run that stops anyway looks only before it saves or evaluates;
         # fp16's loss scaler finds overflows itself and skips them
         look_now = self.accelerator.device.type == "cpu" or plan.on_non_finite == "skip"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import warnings
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +35,8 @@ def connect(preset: Preset) -> Any:
     cpu = choice.num_gpus_per_node == 0
     if cpu and precision == "fp16":
         raise PresetMismatch("training.precision: fp16 does nothing on a CPU; use fp32 (or bf16 with AMX or AVX512-BF16)")
+    if choice.strategy == "fsdp" and choice.backend == "gloo" and not cpu:
+        raise PresetMismatch("distributed.backend: gloo does not reduce and scatter GPU tensors, which fsdp needs; use auto")
     torch.set_num_threads(choice.threads_per_process)
     warnings.filterwarnings("ignore", message=".*broadcast_buffers.*")
     handlers: list[Any] = [DistributedDataParallelKwargs(
@@ -47,7 +50,7 @@ def connect(preset: Preset) -> Any:
 
 
 def _check(accelerator: Any, preset: Preset) -> None:
-    choice, facts = preset.distributed, describe(accelerator)
+    choice, facts = preset.distributed, describe(accelerator, preset)
     wrong = []
     for name, is_, should in (
         ("world size", facts["world_size"], expected_world_size(preset)),
@@ -59,10 +62,7 @@ def _check(accelerator: Any, preset: Preset) -> None:
         if is_ != should:
             wrong.append(f"{name} is {is_}, the preset says {should}")
     if wrong:
-        hint = ""
-        if choice.strategy == "fsdp" and facts["device"] == "cpu":
-            hint = " (on a CPU accelerate turns FSDP into DDP; use strategy ddp there)"
-        raise PresetMismatch("what was started is not what the preset says: " + "; ".join(wrong) + hint)
+        raise PresetMismatch("what was started is not what the preset says: " + "; ".join(wrong))
     if facts["world_size"] > 1:
         total = torch.ones(1, device=accelerator.device)
         dist.all_reduce(total)
@@ -70,12 +70,17 @@ def _check(accelerator: Any, preset: Preset) -> None:
             raise PresetMismatch(f"an all-reduce of ones over {facts['world_size']} ranks gave {float(total)}")
 
 
-def describe(accelerator: Any) -> dict[str, Any]:
-    """What this rank really runs on, in the preset's words."""
+def describe(accelerator: Any, preset: Preset) -> dict[str, Any]:
+    """What this rank really runs on, in the preset's words.
+
+    Of the strategy this is what the launch allows for: in a plain group of processes the engine wraps the model
+    itself, and `engine.strategy.check` proves it before the first step.
+    """
     from accelerate.utils import DistributedType
 
     kind = accelerator.distributed_type
-    strategy = {DistributedType.NO: "single", DistributedType.FSDP: "fsdp", DistributedType.DEEPSPEED: "deepspeed"}
+    plain = preset.distributed.strategy if preset.distributed.strategy in ("ddp", "fsdp") else "ddp"
+    strategy = {DistributedType.NO: "single", DistributedType.FSDP: "accelerate's own fsdp", DistributedType.DEEPSPEED: "deepspeed"}
     device = accelerator.device
     cuda = device.type == "cuda"
     return {
@@ -83,7 +88,7 @@ def describe(accelerator: Any) -> dict[str, Any]:
         "backend": _real_backend(device.type),
         "device": "cpu" if device.type == "cpu" else str(device),
         "device_name": torch.cuda.get_device_name(device) if cuda else None,
-        "strategy": strategy.get(kind, "ddp"),
+        "strategy": strategy.get(kind, plain),
         "precision": {"no": "fp32"}.get(accelerator.mixed_precision, accelerator.mixed_precision),
         "host": platform.node(),
         "pid": os.getpid(),
@@ -142,10 +147,19 @@ class Control:
 
     def total(self, *values: float) -> list[float]:
         """Sums over all ranks, in double precision. Entered by all ranks."""
+        return self.total_later(*values)()
+
+    def total_later(self, *values: float) -> Callable[[], list[float]]:
+        """The same, begun now; what is returned waits for the sums, which travel meanwhile."""
         tensor = torch.tensor(values, dtype=torch.float64)
-        if self.world_size > 1:
-            dist.all_reduce(tensor, group=self.group)
-        return tensor.tolist()
+        work = dist.all_reduce(tensor, group=self.group, async_op=True) if self.world_size > 1 else None
+
+        def sums() -> list[float]:
+            if work is not None:
+                work.wait()
+            return tensor.tolist()
+
+        return sums
 
     def all_ok(self, ok: bool, long: bool = False) -> bool:
         """Whether every rank says ok; also a barrier. Entered by all ranks, failed ones too."""

@@ -57,12 +57,11 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     preset = read_preset(run)
 
     life.phase("loading libraries")
-    from engine import agreement, process_group, sampler
+    from engine import agreement, process_group, sampler, strategy
     from engine.checkpoint import Checkpointer
     from engine.export import export_model
     from engine.loop import Progress, Training
     from engine.meter import Meter
-    from engine.optim import build_optimizer
     from engine.tasks.base import find_task
 
     task = find_task(preset.task)
@@ -70,16 +69,16 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     life.phase("connecting", s_limit=preset.distributed.join_timeout_s)
     accelerator = process_group.connect(preset)
     control = process_group.Control(accelerator.num_processes, preset.distributed.timeout_s)
-    facts = process_group.describe(accelerator)
+    facts = process_group.describe(accelerator, preset)
     import psutil
 
     life.events.write("rank_ready", create_time=psutil.Process().create_time(), **facts)
     life.sampler = sampler.make_sampler(accelerator.device, accelerator.is_local_main_process, run.root)
     agreement.check_same_preset(preset, control)
     keeper = agreement.keeps_folder(run, accelerator.process_index, control)
-    if preset.distributed.strategy in ("fsdp", "deepspeed") and control.total(keeper)[0] > 1 and accelerator.is_main_process:
-        life.warn("checkpoints", "the machines share no run folder, so each checkpoint holds one machine's shards; to resume, "
-                                 "copy the checkpoint of every machine into that of every other")
+    if preset.distributed.strategy == "fsdp" and control.total(keeper)[0] > 1 and accelerator.is_main_process:
+        life.warn("checkpoints", "the machines share no run folder, so shards could not be read again by all: each checkpoint is "
+                                 "gathered whole, through the memory of one rank on each machine")
     resume_step = agreement.agreed_step(steps_to_resume(run), control)
     if keeper:  # the first to speak in each folder
         life.events.write("run_started", name=preset.name, task=preset.task, world_size=accelerator.num_processes,
@@ -94,15 +93,8 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     life.phase("preparing")
     from accelerate.utils import set_seed
 
-    optimizer = build_optimizer(model, preset.training, preset.model.from_config is not None)
     meter = Meter(life, accelerator.device, preset.training.log_every, accelerator.num_processes > 1)
-    model, optimizer = accelerator.prepare(model, optimizer)
-    if preset.distributed.strategy == "ddp":
-        from engine import hooks
-
-        hooks.register(model, preset.distributed.communication.compression, meter.last_bucket)
-    if preset.training.compile:
-        model.compile()
+    model, optimizer = strategy.wrap(model, preset, accelerator, meter.last_bucket)
     # dropout differs between ranks, everything decided globally (data order, initial weights) does not
     set_seed(preset.training.seed + accelerator.process_index)
     total = total_steps(preset, len(data.train))

@@ -121,6 +121,14 @@ class Communication(Section):
     bucket_mb: Auto | PositiveInt = Field("auto", description="gradient bucket size in MB (MiB, as torch counts)")
 
 
+class Fsdp(Section):
+    reshard_after_forward: bool = Field(
+        True, description="drop a block's gathered weights after its forward pass and gather them again for the backward pass")
+    accumulate_sharded: bool = Field(
+        False, description="reduce gradients after each micro-batch: more traffic, but no rank keeps whole gradients meanwhile")
+    offload_params: bool = Field(False, description="keep weights and optimizer state in host memory (GPUs only)")
+
+
 class Distributed(Section):
     backend: Auto | Backend = Field("auto", description="library for communication between ranks; AMD's RCCL is `nccl`")
     strategy: Auto | Strategy = Field("auto", description="how the work is shared between ranks")
@@ -138,7 +146,7 @@ class Distributed(Section):
     timeout_s: PositiveInt = Field(1800, description="longest wait in one collective, in seconds")
     join_timeout_s: PositiveInt = Field(120, description="longest wait for all machines to join, in seconds")
     max_restarts: NonNegativeInt = Field(0, description="restarts of a crashed group before giving up")
-    fsdp: dict[str, Any] = Field(default_factory=dict, description="options of fully sharded data parallel")
+    fsdp: Fsdp = Field(default_factory=Fsdp, description="options of fully sharded data parallel")
     deepspeed: dict[str, Any] = Field(default_factory=dict, description="a DeepSpeed configuration")
 
     @model_validator(mode="after")

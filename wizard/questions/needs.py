@@ -67,7 +67,7 @@ PRESET_KEYS = {
 }
 
 #: Mappings that are values, not sections.
-_VALUES = {"distributed.env", "distributed.fsdp", "distributed.deepspeed", "model.from_config", "data.columns", "hardware"}
+_VALUES = {"distributed.env", "distributed.deepspeed", "model.from_config", "data.columns", "hardware"}
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
