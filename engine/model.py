@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +14,57 @@ from engine.errors import ModelError
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
-def build_model(preset: Preset, tokenizer: Any) -> Any:
-    """A causal language model for `preset`, trainable weights in fp32.
+@dataclass(frozen=True)
+class Family:
+    """What kind of model a task trains: the class that loads it, peft's word for it, and options of the loading."""
+
+    auto_class: str
+    peft_task: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+CAUSAL_LM = Family("AutoModelForCausalLM", "CAUSAL_LM", {"attn_implementation": "sdpa"})
+
+
+def build_model(preset: Preset, tokenizer: Any, family: Family = CAUSAL_LM, config_values: dict[str, Any] | None = None) -> Any:
+    """The model for `preset`, trainable weights in fp32. `config_values`: what the task decides of the configuration.
 
     With an adapter the frozen base is held in the training precision; without one all weights are fp32 and the
-    forward pass runs under autocast. Raises ModelError.
+    forward pass runs under autocast. New weights, such as those of a head that the model did not have, come from the
+    seed. Raises ModelError.
     """
-    from transformers import AutoModelForCausalLM
+    import transformers
 
+    auto = getattr(transformers, family.auto_class)
     choice = preset.model
     config = _config(preset, tokenizer)
+    for name, value in (config_values or {}).items():
+        setattr(config, name, value)
+    torch.manual_seed(preset.training.seed)
     if choice.from_config is not None:
-        torch.manual_seed(preset.training.seed)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
+        known = {name: value for name, value in family.options.items() if name == "attn_implementation"}
+        try:
+            model = auto.from_config(config, dtype=torch.float32, **known)
+        except ValueError as error:
+            raise ModelError(f"model.from_config: {_first_line(error)}") from error
     else:
         dtype = _DTYPES[preset.training.precision] if choice.adapter else torch.float32
-        options: dict[str, Any] = {"quantization_config": _quantization(preset)} if choice.quantization else {}
+        options: dict[str, Any] = dict(family.options)
+        options |= {"quantization_config": _quantization(preset)} if choice.quantization else {}
         try:
-            model = AutoModelForCausalLM.from_pretrained(
-                choice.path, config=config, dtype=dtype, trust_remote_code=choice.trust_remote_code,
-                attn_implementation="sdpa", **options)
+            model = auto.from_pretrained(
+                choice.path, config=config, dtype=dtype, trust_remote_code=choice.trust_remote_code, **options)
         except (OSError, ValueError, RuntimeError) as error:
             raise ModelError(f"model.path: {choice.path} cannot be loaded: {_first_line(error)}") from error
         if len(tokenizer) > model.get_input_embeddings().num_embeddings:
             model.resize_token_embeddings(len(tokenizer))
-    longest = getattr(config, "max_position_embeddings", None)
+    longest = _positions(model)
     if longest and preset.data.max_length > longest:
         raise ModelError(f"data.max_length: {preset.data.max_length} is longer than the {longest} positions of the model")
     model.config.use_cache = False
     if choice.adapter:
-        model = _with_adapter(model, preset)
-    if preset.training.gradient_checkpointing and preset.distributed.strategy != "fsdp":  # there accelerate wraps it
+        model = _with_adapter(model, preset, family)
+    if preset.training.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         if choice.adapter:
             model.enable_input_require_grads()
@@ -75,6 +96,15 @@ def _config(preset: Preset, tokenizer: Any) -> Any:
     return config
 
 
+def _positions(model: Any) -> int | None:
+    """The longest input, in tokens; None where there is no limit. RoBERTa and its kin count positions from behind the
+    number of the padding token, and have that many fewer than their table."""
+    limit = getattr(model.config, "max_position_embeddings", None)
+    table = next((part for name, part in model.named_modules() if name.endswith("position_embeddings")), None)
+    skipped = getattr(table, "padding_idx", None)
+    return limit if not limit or skipped is None else limit - skipped - 1
+
+
 def _quantization(preset: Preset) -> Any:
     from transformers import BitsAndBytesConfig
 
@@ -88,7 +118,7 @@ def _quantization(preset: Preset) -> Any:
                               bnb_4bit_compute_dtype=_DTYPES[preset.training.precision])
 
 
-def _with_adapter(model: Any, preset: Preset) -> Any:
+def _with_adapter(model: Any, preset: Preset, family: Family) -> Any:
     from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 
     adapter = preset.model.adapter
@@ -97,7 +127,7 @@ def _with_adapter(model: Any, preset: Preset) -> Any:
             model, use_gradient_checkpointing=preset.training.gradient_checkpointing,
             gradient_checkpointing_kwargs={"use_reentrant": False})
     torch.manual_seed(preset.training.seed)
-    config = LoraConfig(task_type="CAUSAL_LM", r=adapter.r, lora_alpha=adapter.alpha, lora_dropout=adapter.dropout,
+    config = LoraConfig(task_type=family.peft_task, r=adapter.r, lora_alpha=adapter.alpha, lora_dropout=adapter.dropout,
                         target_modules=adapter.target_modules, use_dora=adapter.type == "dora")
     try:
         model = get_peft_model(model, config)

@@ -89,7 +89,7 @@ class Collector:
         result = Documents(*[np.zeros(0, dtype=np.int32)] * 2, *[np.zeros(0, dtype=np.int64)] * 2, columns=None)
         paths = folder / "tokens.bin", folder / "labels.bin"
         with open(paths[0], "wb") as tokens, open(paths[1], "wb") as labels:
-            for batch in _batches(source.rows(self._rejects)):
+            for batch in batches(source.rows(self._rejects)):
                 if columns is None:
                     columns = find_columns(self._task, list(batch[0].values), self._data.columns, source.name)
                 use = self._documents if self._task == "llm-pretrain" else self._samples
@@ -203,7 +203,8 @@ def _text(values: dict[str, Any], column: str | None) -> str | None:
     return text if text.strip() else None
 
 
-def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Rows by as many as are worth tokenizing at once."""
     batch: list[Row] = []
     characters = 0
     for row in rows:

@@ -16,6 +16,12 @@ _TEXT = ("text", "content", "document", "body", "article", "passage")
 _MESSAGES = ("messages", "conversations", "conversation", "dialogue", "dialog", "chat")
 _PROMPT = ("prompt", "instruction", "question", "query", "problem")
 _COMPLETION = ("completion", "response", "output", "answer", "solution")
+LABEL_ROLES = ("text", "text_pair", "label")
+_LABEL = ("label", "labels", "class", "category", "target", "sentiment", "intent", "topic", "emotion")
+_SHORT_TEXT = ("sentence", "sentence1", "premise", "review", "comment", "tweet", "message", "utterance", "query", "question",
+               "title")
+_TEXT_PAIRS = (("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"), ("text1", "text2"),
+               ("text_a", "text_b"), ("question", "sentence"), ("text", "text_pair"))
 #: What an Alpaca-style row adds to its instruction.
 _CONTEXT = "input"
 
@@ -41,20 +47,25 @@ class Columns:
         return {role: name for role in (*ROLES, "context") if (name := getattr(self, role)) is not None}
 
 
+@dataclass(frozen=True)
+class LabelColumns:
+    """The columns of labelled texts; `pair` is the second text, where a label belongs to two."""
+
+    text: str
+    pair: str | None
+    label: str
+
+    def named(self) -> dict[str, str]:
+        """Role to column name, for a report."""
+        return {"text": self.text, **({"text_pair": self.pair} if self.pair else {}), "label": self.label}
+
+
 def find_columns(task: str, columns: Sequence[str], given: Mapping[str, str], source: str) -> Columns:
     """The columns of `source` for `task`; `given` is the preset's `data.columns`.
 
     Raises DataError naming the columns that exist when a given one does not, or when none is recognised.
     """
-    for role, name in given.items():
-        if role not in ROLES:
-            near = nearest_key(role, ROLES)
-            raise DataError(f"data.columns: no role {role!r} for {task}; roles are {', '.join(ROLES)}"
-                            f"{f' (did you mean {near}?)' if near else ''}.")
-        if name not in columns:
-            near = nearest_key(name, columns)
-            raise DataError(f"data.columns.{role}: there is no column {name!r} in {source}; there are "
-                            f"{_listed(columns)}{f' (did you mean {near}?)' if near else ''}.")
+    _check_given(task, ROLES, columns, given, source)
     found = _text_columns(columns, given) if task == "llm-pretrain" else _sft_columns(columns, given)
     if found is None:
         wanted = "a text column" if task == "llm-pretrain" else \
@@ -63,6 +74,38 @@ def find_columns(task: str, columns: Sequence[str], given: Mapping[str, str], so
         raise DataError(f"{source}: {wanted} was not found for {task}; the columns are {_listed(columns)}. Say which to "
                         f"use with data.columns: {example}.")
     return found
+
+
+def find_label_columns(columns: Sequence[str], given: Mapping[str, str], source: str) -> LabelColumns:
+    """The columns of `source` for text-classification. Raises DataError as `find_columns` does."""
+    _check_given("text-classification", LABEL_ROLES, columns, given, source)
+    label = given.get("label") or _first(columns, _LABEL)
+    text, pair = given.get("text"), given.get("text_pair")
+    if text is None and pair is None:
+        by_lower = {column.lower(): column for column in reversed(columns)}
+        text, pair = next(((by_lower[one], by_lower[other]) for one, other in _TEXT_PAIRS
+                           if one in by_lower and other in by_lower), (None, None))
+    text = text or _first([column for column in columns if column not in (label, pair)], (*_TEXT, *_SHORT_TEXT))
+    if len(columns) == 2 and (text is None) != (label is None):
+        other = next(column for column in columns if column not in (text, label))
+        text, label = text or other, label or other
+    if text is None or label is None:
+        raise DataError(f"{source}: {'the text' if text is None else 'the label'} was not found for text-classification; "
+                        f"the columns are {_listed(columns)}. Say which to use with data.columns: {{text: NAME, label: NAME}} "
+                        "(and text_pair: NAME for a second text).")
+    return LabelColumns(text, pair, label)
+
+
+def _check_given(task: str, roles: Sequence[str], columns: Sequence[str], given: Mapping[str, str], source: str) -> None:
+    for role, name in given.items():
+        if role not in roles:
+            near = nearest_key(role, roles)
+            raise DataError(f"data.columns: no role {role!r} for {task}; roles are {', '.join(roles)}"
+                            f"{f' (did you mean {near}?)' if near else ''}.")
+        if name not in columns:
+            near = nearest_key(name, columns)
+            raise DataError(f"data.columns.{role}: there is no column {name!r} in {source}; there are "
+                            f"{_listed(columns)}{f' (did you mean {near}?)' if near else ''}.")
 
 
 def _text_columns(columns: Sequence[str], given: Mapping[str, str]) -> Columns | None:

@@ -11,6 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
+#: Steps whose examples are sorted by length together: enough to find like ones, few enough to stay a random mix.
+WINDOW_STEPS = 32
+_WINDOW_STREAM = 2**41
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -33,6 +36,28 @@ def _mix(z: np.ndarray) -> np.ndarray:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+def grouped_step_indices(lengths: np.ndarray, seed: int, step: int, global_batch: int) -> np.ndarray:
+    """Like `step_indices`, with examples of like length together, so that little of a batch is padding.
+
+    Steps that lie whole within an epoch are taken by windows of `WINDOW_STEPS`: the examples of a window are those of
+    `step_indices`, sorted by length and cut into its steps, whose order is drawn anew. So an epoch still holds every
+    example exactly once, and no step waits for one long text. Within every step the longest come first: ranks that
+    compute at the same time have like lengths, and memory is at its peak at once.
+    """
+    n = len(lengths)
+    epoch = step * global_batch // n
+    first_whole, beyond = -(-epoch * n // global_batch), (epoch + 1) * n // global_batch
+    if not first_whole <= step < beyond:  # it holds the end of one epoch and the beginning of the next
+        chosen = step_indices(n, seed, step, global_batch)
+        return chosen[np.argsort(-lengths[chosen], kind="stable")]
+    first = first_whole + (step - first_whole) // WINDOW_STEPS * WINDOW_STEPS
+    steps = min(WINDOW_STEPS, beyond - first)
+    window = np.concatenate([step_indices(n, seed, first + at, global_batch) for at in range(steps)])
+    by_length = window[np.argsort(-lengths[window], kind="stable")]
+    at = int(permutation(steps, seed, _WINDOW_STREAM + first)[step - first])
+    return by_length[at * global_batch: (at + 1) * global_batch]
 
 
 @lru_cache(maxsize=3)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import os
-import platform
-import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from engine.contract.preset import Preset
 from engine.data import packing
@@ -31,13 +25,18 @@ from engine.data.tokenizer import (
     needs_training,
     train_tokenizer,
 )
+from engine.data.workspace import (
+    VALID_STREAM,
+    Report,
+    building,
+    fail_empty,
+    fingerprint,
+    number,
+    part,
+    skipped_warning,
+    throttled,
+)
 from engine.errors import DataError, DiskError
-
-Report = Callable[[str, float | None], None]
-#: Seconds between two reports of progress.
-_REPORT_EVERY_S = 0.25
-#: Which of the random orders of a seed chooses the held-out rows; epochs use the streams from 0.
-_VALID_STREAM = 2**40
 
 
 def prepare_llm_data(preset: Preset, folder: Path, progress: Report) -> None:
@@ -49,29 +48,8 @@ def prepare_llm_data(preset: Preset, folder: Path, progress: Report) -> None:
     """
     if not isinstance(preset.data.max_length, int):
         raise DataError("data.max_length is still auto: the preset must be resolved first.")
-    prefix = f".{folder.name}.{platform.node()}."
-    temporary = folder.with_name(f"{prefix}{os.getpid()}")
-    try:
-        _remove_left_over(folder.parent, prefix)
-        temporary.mkdir(parents=True)
-        (temporary / "work").mkdir()
-        _Preparation(preset, temporary, _throttled(progress)).run()
-        shutil.rmtree(temporary / "work")
-        if folder.exists():
-            shutil.rmtree(folder)
-        temporary.rename(folder)
-    except OSError as error:
-        raise DiskError(f"the prepared data cannot be written to {folder}: {error.strerror or error}.") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _remove_left_over(folder: Path, prefix: str) -> None:
-    """Remove what a process of this machine that was killed left unfinished; it may be large."""
-    for path in folder.glob(f"{prefix}*"):
-        pid = path.name.removeprefix(prefix)
-        if pid.isdigit() and not psutil.pid_exists(int(pid)):
-            shutil.rmtree(path, ignore_errors=True)
+    with building(folder) as temporary:
+        _Preparation(preset, temporary, throttled(progress)).run()
 
 
 class _Preparation:
@@ -113,10 +91,10 @@ class _Preparation:
             return load_tokenizer(self.preset), 0.02
         rejects = Rejects(self.preset.data.on_bad_row)  # of this first reading; the second one counts
         texts = row_texts(self.preset, source, rejects, lambda share: self.report(
-            "reading text for the tokenizer", _part(share, 0.0, 0.25)))
+            "reading text for the tokenizer", part(share, 0.0, 0.25)))
         first = next(texts, None)
         if first is None:
-            _fail_empty(source, "train", 0, rejects.count, rejects)
+            fail_empty(source.name, "train", 0, rejects.count, rejects)
         return train_tokenizer(self.preset, self._read_out(itertools.chain([first], texts))), 0.35
 
     def _save(self, tokenizer: Any) -> None:
@@ -143,10 +121,10 @@ class _Preparation:
         work = self.folder / "work" / split
         work.mkdir()
         documents = collector.collect(source, work, lambda share: self.report(
-            f"tokenizing {split} rows" if split == "valid" else "tokenizing rows", _part(share, low, high)))
+            f"tokenizing {split} rows" if split == "valid" else "tokenizing rows", part(share, low, high)))
         self.warnings += source.notes
         if not len(documents.lengths):
-            _fail_empty(source, split, documents.empty_rows, self.rejects.count - rejected, self.rejects)
+            fail_empty(source.name, split, documents.empty_rows, self.rejects.count - rejected, self.rejects)
         return documents
 
     def _held_out(self, train: Documents, share: float) -> np.ndarray:
@@ -157,7 +135,7 @@ class _Preparation:
                             "data.valid out, or give a file of its own.")
         count = min(max(1, round(share * rows)), rows - 1)
         chosen = np.zeros(rows, dtype=bool)
-        chosen[permutation(rows, self.preset.training.seed, _VALID_STREAM)[:count]] = True
+        chosen[permutation(rows, self.preset.training.seed, VALID_STREAM)[:count]] = True
         return chosen[train.rows]
 
     def _packing(self, lengths: np.ndarray) -> tuple[bool, str]:
@@ -173,7 +151,7 @@ class _Preparation:
             return False, f"a {model_type or 'model of unknown type'} is not known to keep packed documents apart"
         pieces = packing.split(np.zeros_like(lengths), lengths, self.max_length).lengths \
             if self.preset.task == "llm-pretrain" else lengths
-        return packing.decide(pieces, self.max_length, _number(training.micro_batch, 8), _number(training.global_batch, 8),
+        return packing.decide(pieces, self.max_length, number(training.micro_batch, 8), number(training.global_batch, 8),
                               training.seed)
 
     def _write(self, split: str, documents: Documents, chosen: np.ndarray, pack: bool) -> dict[str, Any]:
@@ -193,7 +171,7 @@ class _Preparation:
                     ("shortest", "median", "p90", "longest"), np.quantile(lengths, (0, 0.5, 0.9, 1)), strict=True)}}
 
     def _check_enough(self, sequences: int, rows: int, pack: bool) -> None:
-        wanted = _number(self.preset.training.global_batch, 1)
+        wanted = number(self.preset.training.global_batch, 1)
         if sequences >= wanted:
             return
         packed = f" of up to {self.max_length:,} tokens, packed" if pack else ""
@@ -204,10 +182,8 @@ class _Preparation:
     def _account(self, tokenizer: Any, train: Documents, valid: Documents | None) -> dict[str, Any]:
         """What was done to the rows, and what the loop and a person need to know of the tokens."""
         parts = [train] if valid is None or valid is train else [train, valid]
-        truncated, divided = sum(part.truncated_rows for part in parts), sum(part.divided_rows for part in parts)
-        if self.rejects.count:
-            self.warnings.append(f"{self.rejects.count:,} rows could not be used and were left out; the first: "
-                                 f"{self.rejects.examples[0]}")
+        truncated, divided = sum(one.truncated_rows for one in parts), sum(one.divided_rows for one in parts)
+        self.warnings += skipped_warning(self.rejects)
         if truncated:
             self.warnings.append(f"{truncated:,} rows are longer than data.max_length {self.max_length:,} tokens and were "
                                  "cut there")
@@ -220,18 +196,11 @@ class _Preparation:
             "task": self.preset.task, "format": train.columns.kind if train.columns else None,
             "columns": train.columns.named() if train.columns else {},
             "skipped_rows": self.rejects.count, "skipped_examples": self.rejects.examples,
-            "empty_rows": sum(part.empty_rows for part in parts), "truncated_rows": truncated, "divided_rows": divided,
+            "empty_rows": sum(one.empty_rows for one in parts), "truncated_rows": truncated, "divided_rows": divided,
             "vocab_size": len(tokenizer), "eos_id": eos, "pad_id": eos if pad is None else int(pad),
             "stop_ids": sorted({eos} | _closing_marks(tokenizer, train)) if self.preset.task != "llm-pretrain" else [eos],
-            "warnings": self.warnings, "fingerprint": _fingerprint(self.folder),
+            "warnings": self.warnings, "fingerprint": fingerprint(self.folder),
         }
-
-
-def _fail_empty(source: Source, split: str, empty: int, rejected: int, rejects: Rejects) -> None:
-    reasons = [f"{count:,} {what}" for count, what in ((rejected, "rows could not be used"), (empty, "were empty")) if count]
-    first = f" The first: {rejects.examples[0]}" if rejects.examples else ""
-    raise DataError(f"data.{split}: {source.name} has no row to {'train on' if split == 'train' else 'evaluate on'}"
-                    f"{': ' + ', '.join(reasons) if reasons else ', it is empty'}.{first}")
 
 
 def _closing_marks(tokenizer: Any, documents: Documents) -> set[int]:
@@ -240,37 +209,3 @@ def _closing_marks(tokenizer: Any, documents: Documents) -> set[int]:
     values, counts = np.unique(last[last != NO_TARGET], return_counts=True)
     mark = int(values[counts.argmax()]) if len(values) else -1
     return {mark} & set(tokenizer.added_tokens_decoder)
-
-
-def _fingerprint(folder: Path) -> str:
-    """Equal on machines that prepared the same sequences, so that a group can check that it trains on one data set."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(folder.glob("*/*.npy")):
-        digest.update(path.relative_to(folder).as_posix().encode())
-        with open(path, "rb") as file:
-            digest.update(hashlib.file_digest(file, hashlib.blake2b).digest())
-    return digest.hexdigest()
-
-
-def _part(share: float | None, low: float, high: float) -> float | None:
-    return None if share is None else low + (high - low) * share
-
-
-def _number(value: Any, otherwise: int) -> int:
-    return value if isinstance(value, int) else otherwise
-
-
-def _throttled(progress: Report) -> Report:
-    """Pass on a new activity at once, and news of the same one a few times a second; the share never falls."""
-    last_what, last_s, highest = "", float("-inf"), 0.0
-
-    def report(what: str, share: float | None) -> None:
-        nonlocal last_what, last_s, highest
-        now = time.monotonic()
-        if share is not None:
-            share = highest = max(highest, round(share, 3))
-        if what != last_what or now - last_s >= _REPORT_EVERY_S or share == 1.0:
-            last_what, last_s = what, now
-            progress(what, share)
-
-    return report

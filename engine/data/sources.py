@@ -52,6 +52,12 @@ class Source(Protocol):
     def rows(self, rejects: Rejects) -> Iterator[Row]: ...
 
 
+def class_names(source: Source, column: str) -> list[str] | None:
+    """The names of the numbers in `column`, where the data set itself says them; known once rows were read."""
+    features = getattr(getattr(source, "data", None), "features", None)
+    return getattr(features[column], "names", None) if features and column in features else None
+
+
 def open_source(where: str, split: str, subset: str | None = None) -> Source:
     """The source behind `where`; `split` is train or valid and picks files from a folder that holds both.
 
@@ -165,7 +171,7 @@ class _Hub:
         self._id, _, named = (where, "", "") if saved else where.partition(":")
         self._split = named or {"train": "train", "valid": "validation"}[split]
         self._subset, self._saved, self._key = subset, saved, split
-        self._data: Any = None
+        self.data: Any = None
 
     def _load(self) -> Any:
         import datasets
@@ -187,10 +193,10 @@ class _Hub:
                             "split after a colon, and the network.") from None
 
     def rows(self, rejects: Rejects) -> Iterator[Row]:
-        if self._data is None:
-            self._data = self._load()
-        number, total = 0, max(1, len(self._data))
-        for batch in self._data.with_format("arrow").iter(batch_size=1000):
+        if self.data is None:
+            self.data = self._load()
+        number, total = 0, max(1, len(self.data))
+        for batch in self.data.with_format("arrow").iter(batch_size=1000):
             self.share = number / total
             for values in batch.to_pylist():
                 number += 1

@@ -22,10 +22,11 @@ def needs_training(preset: Preset) -> bool:
     return preset.model.from_config is not None and preset.model.tokenizer is None
 
 
-def load_tokenizer(preset: Preset) -> Any:
-    """The tokenizer that the preset names, with the preset's chat template.
+def load_tokenizer(preset: Preset, writes: bool = True) -> Any:
+    """The tokenizer that the preset names. For a model that `writes` text it has the preset's chat template.
 
-    Raises ModelError when it cannot be loaded or has no end-of-text token, DataError for the template.
+    Raises ModelError when it cannot be loaded, or when a model that writes would have no end-of-text token, DataError
+    for the template.
     """
     from transformers import AutoTokenizer
 
@@ -36,14 +37,15 @@ def load_tokenizer(preset: Preset) -> Any:
         reason = " ".join(str(error).split())[:400] or type(error).__name__
         raise ModelError(f"the tokenizer of {where} cannot be loaded: {reason}\nGive a folder or hub id that has one with "
                          "model.tokenizer.") from None
-    if tokenizer.eos_token_id is None:
+    if writes and tokenizer.eos_token_id is None:
         raise ModelError(f"the tokenizer of {where} has no end-of-text token (eos_token), so a model could not learn where "
                          "to stop. Set one in its tokenizer_config.json.")
     vocab_size = config_value(preset, "vocab_size")
     if preset.model.from_config is not None and vocab_size is not None and len(tokenizer) > vocab_size:
         raise ModelError(f"the tokenizer {where} has {len(tokenizer):,} tokens, but model.from_config has vocab_size "
                          f"{vocab_size:,}: set it to {len(tokenizer)} or more.")
-    set_chat_template(tokenizer, preset.data.chat_template)
+    if writes:
+        set_chat_template(tokenizer, preset.data.chat_template)
     return tokenizer
 
 
