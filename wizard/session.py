@@ -266,11 +266,15 @@ def presets() -> list[ShelfPreset]:
     found = []
     for item in list_presets():
         try:
-            data, _ = yaml_text.load(read_preset_text(item.path))
-            task = data.get("task", "") if isinstance(data, dict) else ""
+            text = read_preset_text(item.path)
+            data, _ = yaml_text.load(text)
+            about = data.get("task", "") if isinstance(data, dict) else ""
         except PresetError:
-            task = "cannot be read"
-        found.append(ShelfPreset(item.name, str(item.path), f"{task}, {item.origin}"))
+            text, about = "", "cannot be read"
+        # a shipped preset says in its first line what it is for; one of a person's own seldom does
+        said = text.partition("\n")[0] if item.origin == "shipped" else ""
+        about = said.removeprefix("# ") if said.startswith("# ") else f"{about}, {item.origin}"
+        found.append(ShelfPreset(item.name, str(item.path), about))
     return found
 
 

@@ -249,7 +249,7 @@ async def test_opening_a_preset_shows_its_review_and_edits_it(drive, size):
     async with drive(size) as driver:
         await driver.press("down", "enter")
         assert isinstance(driver.app.screen, ReviewScreen)
-        assert "The main job on any machine" in driver.screen()
+        assert "Two ranks on the CPU train a small Llama" in driver.screen()
         assert "Ready to launch" in driver.screen()
         await driver.press("e")
         assert isinstance(driver.app.screen, QuestionScreen) and "from the preset" in driver.screen()
@@ -335,5 +335,7 @@ async def test_recent_runs_are_listed_and_watched(drive, launched):
     async with drive((80, 24)) as driver:
         shown = driver.screen()
         assert shown.count("a-name-that-is-rather-long") == 6 and "finished" in shown
-        await driver.press("end", "enter")
+        await driver.press("end")
+        assert "two-machines-ethernet" in driver.screen(), "what is marked is on the screen"
+        await driver.press("home", "down", "enter")
         assert isinstance(launched[-1], RunDir)

@@ -100,7 +100,7 @@ def advice_table(recommendation: Any, style: Any) -> Table:
     for name, decision in recommendation.decisions.items():
         why = Text(decision.reason, style("value"))
         if decision.alternative:
-            why.append(f"\n{decision.alternative.value} instead {decision.alternative.when}", style("why"))
+            why.append(f"\nelse {decision.alternative.value}, if {decision.alternative.when}", style("why"))
         for fact in decision.facts:
             why.append(f"\n· {fact}", style("why"))
         table.add_row(Text(TITLES.get(name, name), style("name")), Text(value_text(name, decision), style("value")), why,

@@ -33,9 +33,12 @@ class AdviceScreen(WizardScreen):
         yield KeyBar("advice")
 
     def on_mount(self) -> None:
+        self.query_one("#page").focus()
+        self.call_after_refresh(self._fill)  # the styles of the parts are there only then
+
+    def _fill(self) -> None:
         table = advice_table(self._advice, lambda name: self.get_component_rich_style(f"advice--{name}"))
         self.query_one("#table", Static).update(table)
-        self.query_one("#page").focus()
 
     def _rest(self) -> Text:
         text = Text()

@@ -61,12 +61,12 @@ class WelcomeScreen(WizardScreen):
         choices, headings = [_NEW], {}
         if self.app.flow is not None:
             choices.append(Choice(("go on", None), "Go on with the questions", "your answers are still here"))
-        if event.presets:
-            headings[len(choices)] = "  Presets"
-            choices += [Choice(("preset", preset.path), preset.name, preset.about) for preset in event.presets]
         if event.runs:
             headings[len(choices)] = "  Runs"
             choices += [Choice(("run", str(run.run.root)), run.name, _run_words(run)) for run in event.runs]
+        if event.presets:
+            headings[len(choices)] = "  Presets"
+            choices += [Choice(("preset", preset.path), preset.name, preset.about) for preset in event.presets]
         menu.show(choices, marked, headings)
 
     @on(ChoiceList.Taken)
