@@ -39,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
 def _measure(names: list[str], effort: Effort, folder: Path) -> int:
     results: dict[str, list[Result] | str] = {}
     load, broken = table.load(), False
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     for name in dict.fromkeys(names):
         began = time.monotonic()
         print(f"{name}: {_module(name).ABOUT}", file=sys.stderr, flush=True)
@@ -50,8 +51,7 @@ def _measure(names: list[str], effort: Effort, folder: Path) -> int:
             traceback.print_exc()
             results[name], broken = f"failed: {type(error).__name__}: {' '.join(str(error).split())[:80]}", True
         print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    table.write(path, results, load)
+        table.write(path, results, load)  # after each, so that an interrupted measurement keeps what it has
     print("\n".join(table.lines(results)))
     for note in table.notes(results):
         print(note)

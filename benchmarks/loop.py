@@ -24,7 +24,7 @@ _CASES: dict[str, tuple[dict[str, int], int, int, int, int, int, float | None]] 
          "num_key_value_heads": 2}, 64, 4, 4, 40, 20, None),
     "2 M parameters, 1,024 tokens a step": (
         {"vocab_size": 4096, "hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 6,
-         "num_key_value_heads": 3}, 128, 8, 8, 4, 20, 1.03),
+         "num_key_value_heads": 3}, 128, 8, 8, 2, 24, 1.03),
 }
 _LIMIT_S = 900
 

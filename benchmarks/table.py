@@ -28,9 +28,9 @@ def lines(results: dict[str, list[Result] | str]) -> list[str]:
             low, high = result.spread
             rows.append((name, result.what, result.of, _number(result.middle, result), f"{_number(low, result)} to {_number(high, result)}",
                          str(len(result.ratios)), f"<= {_number(result.aim, result)}" if result.aim is not None else "", result.verdict))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    widths = [max(3, *(len(row[column]) for row in rows)) for column in range(len(_COLUMNS))]
     text = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
-    text.insert(1, "| " + " | ".join("-" * max(3, width) for width in widths) + " |")
+    text.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
     return text
 
 
