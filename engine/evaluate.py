@@ -9,8 +9,9 @@ import numpy
 import torch
 
 
-def evaluate(training: Any) -> float:
-    """Mean loss of a target (nats) over the validation split; entered by all ranks, the same result on each.
+def evaluate(training: Any) -> tuple[float, dict[str, float | None]]:
+    """Mean loss of a target (nats) over the validation split, and the task's metrics; the same on all ranks, which
+    enter it together.
 
     Every rank runs the same number of batches (short ones repeat an example without targets), so that no rank waits
     in a collective that others do not enter, whatever the strategy.
@@ -38,7 +39,8 @@ def evaluate(training: Any) -> float:
     training.model.train()
     loss_sum, target_tokens, *sums = training.control.total(float(total), targets, *counts.tolist())
     loss = loss_sum / max(1.0, target_tokens)
+    metrics = training.task.metrics(loss, sums)
     if training.checkpointer.keeper:
         life.events.write("evaluation", step=training.progress.step, loss=loss, target_tokens=int(target_tokens),
-                          duration_s=round(time.perf_counter() - began, 3), metrics=training.task.metrics(loss, sums))
-    return loss
+                          duration_s=round(time.perf_counter() - began, 3), metrics=metrics)
+    return loss, metrics

@@ -29,6 +29,8 @@ class Life:
         self.step = 0
         self.phase_name = "starting"
         self.stop_signal: int | None = None
+        #: How the training ended and where the model is, once it is: from then on a signal cuts short what is extra.
+        self.result: tuple[str, str] | None = None
         self._signalled_at = 0.0
         self._phase_began = self._progress_at = time.monotonic()
         self._phase_limit_s: float | None = None
@@ -93,6 +95,11 @@ class Life:
         if self.stop_signal is not None or self.phase_name == "ending":
             os._exit(128 + number)
         self.stop_signal, self._signalled_at = number, now
+        if self.result is not None:
+            kind, path = self.result
+            self.warn("cut_short", f"{signal.Signals(number).name} while {self.phase_name}; the model is whole")
+            self.end("finished", kind, model_path=path)
+            os._exit(0)
         if self.phase_name not in ("training", "evaluating", "saving checkpoint"):
             # nothing has been trained yet, or all of it has: there is no step boundary to wait for
             self.end("stopped", "requested", f"{signal.Signals(number).name} while {self.phase_name}")

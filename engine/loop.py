@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine import strategy
+from engine import best, compiler, strategy
 from engine.checkpoint import Checkpointer
 from engine.contract.preset import Preset
 from engine.errors import NonFiniteError
@@ -19,6 +19,7 @@ from engine.meter import Meter
 from engine.optim import learning_rate_at, set_learning_rate
 from engine.process_group import Control
 from engine.tasks.base import Task
+from engine.tracking import Reporting
 
 
 @dataclass
@@ -28,8 +29,10 @@ class Progress:
     step: int = 0
     tokens: int = 0
     best_loss: float | None = None
-    best_step: int | None = None
     bad_evaluations: int = 0
+    best_step: int | None = None
+    best_value: float | None = None
+    best_metric: str | None = None
     skipped: list[int] = field(default_factory=list)
 
 
@@ -49,6 +52,7 @@ class Training:
     checkpointer: Checkpointer
     meter: Meter
     progress: Progress = field(default_factory=Progress)
+    reporting: Reporting | None = None
     _norms: list[torch.Tensor] = field(default_factory=list)
     _saved: int | None = None
 
@@ -57,13 +61,18 @@ class Training:
         life, progress = self.life, self.progress
         self._checkpoint_at = time.monotonic()
         self.model.train()
-        life.phase("training")
+        if not self.preset.training.compile:  # else the first step is still part of preparing
+            life.phase("training")
         ended = "completed"
         while progress.step < self.total_steps:
             self.control.announce(self._word())
             self._optimizer_step(progress.step)
             progress.step = life.step = progress.step + 1
             word = self.control.heard()
+            if life.phase_name == "preparing":
+                life.phase("training")
+            if self.reporting is not None:
+                self.reporting.step_done(progress.step, self.meter)
             if word == Control.ABORT:
                 self.meter.flush()
                 return "requested"
@@ -76,6 +85,8 @@ class Training:
             if self._checkpoint_due(word):
                 self.save()
         self.meter.flush()
+        if self.reporting is not None:
+            self.reporting.step_done(progress.step, self.meter, last=True)
         self.save()  # also at the end, so that a finished training can be prolonged
         return ended
 
@@ -165,17 +176,18 @@ class Training:
         """Evaluate on all ranks; True when early stopping says that it is enough."""
         self.meter.flush()
         self._check_numbers()
-        self.life.phase("evaluating")
-        result = evaluate(self)
+        self.life.phase("evaluating", s_limit=compiler.LIMIT_S if self.preset.training.compile else None)
+        result, metrics = evaluate(self)
         if not math.isfinite(result):
             self._non_finite(self.progress.step)
         progress, patience = self.progress, self.preset.training.early_stopping
+        # patience asks for a drop that is worth something; the best checkpoint is simply the best
         if progress.best_loss is None or result < progress.best_loss - (patience.min_delta if patience else 0.0):
-            progress.best_loss, progress.best_step, progress.bad_evaluations = result, progress.step, 0
-            if self.preset.checkpoints.keep_best:
-                self.save()
+            progress.best_loss, progress.bad_evaluations = result, 0
         else:
             progress.bad_evaluations += 1
+        if best.note(self, result, metrics) and self.preset.checkpoints.keep_best:
+            self.save()
         self.life.phase("training")
         return patience is not None and progress.bad_evaluations >= patience.patience
 

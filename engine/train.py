@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.contract.load import load_preset
+from engine.contract.outside import what_is_missing
 from engine.contract.preset import TRAINABLE_TASKS, Preset, unresolved
 from engine.contract.problems import PresetError
 from engine.contract.run_dir import RunDir
@@ -57,12 +58,13 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     preset = read_preset(run)
 
     life.phase("loading libraries")
-    from engine import agreement, process_group, sampler, strategy
+    from engine import agreement, best, compiler, process_group, sampler, strategy
     from engine.checkpoint import Checkpointer
     from engine.export import export_model
     from engine.loop import Progress, Training
     from engine.meter import Meter
     from engine.tasks.base import find_task
+    from engine.tracking import begin_reporting
 
     task = find_task(preset.task)
 
@@ -75,6 +77,10 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     life.events.write("rank_ready", create_time=psutil.Process().create_time(), **facts)
     life.sampler = sampler.make_sampler(accelerator.device, accelerator.is_local_main_process, run.root)
     agreement.check_same_preset(preset, control)
+    check_outside(preset, accelerator, control)
+    if preset.training.compile:
+        life.phase("preparing", detail="trying the compiler", s_limit=compiler.LIMIT_S)
+        compiler.check_compiler(accelerator.device)
     keeper = agreement.keeps_folder(run, accelerator.process_index, control)
     if preset.distributed.strategy == "fsdp" and control.total(keeper)[0] > 1 and accelerator.is_main_process:
         life.warn("checkpoints", "the machines share no run folder, so shards could not be read again by all: each checkpoint is "
@@ -83,6 +89,7 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     if keeper:  # the first to speak in each folder
         life.events.write("run_started", name=preset.name, task=preset.task, world_size=accelerator.num_processes,
                           versions=_versions(), resumed_from_step=resume_step)
+    reporting = begin_reporting(preset, run, life, control, accelerator.process_index, resume_step)
 
     data, tokenizer = load_data(run, life, preset, task, accelerator, control, keeper)
 
@@ -90,7 +97,7 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     model = task.build_model(preset, tokenizer, data)
     counts = _describe_model(model, preset)
 
-    life.phase("preparing")
+    life.phase("preparing", s_limit=compiler.LIMIT_S if preset.training.compile else None)
     from accelerate.utils import set_seed
 
     meter = Meter(life, accelerator.device, preset.training.log_every, accelerator.num_processes > 1)
@@ -107,12 +114,23 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     if keeper:
         life.events.write("plan", **_plan(preset, data, total), **counts)
 
-    ended = training.run()
+    training.reporting = reporting
+    try:
+        ended = training.run()
+    except BaseException:
+        if reporting is not None:
+            reporting.close(limit_s=5.0)
+        raise
     if ended == "requested":
+        if reporting is not None:
+            reporting.close()
         return "stopped", "requested", None
     life.phase("saving model")
+    exported = best.load_best(training)
     path = export_model(training, tokenizer)
+    life.result = (ended, str(path))
     if accelerator.is_main_process:
+        best.tell(training, exported, path)
         life.phase("generating")
         try:
             task.look(training, tokenizer)
@@ -120,7 +138,13 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
             life.warn("generation", f"no sample: {type(error).__name__}: {error}")
     if keeper:
         shutil.rmtree(run.root / "data", ignore_errors=True)  # kept until now only to resume from
+    if preset.hub.push and accelerator.is_main_process:
+        from engine import hub
+
+        hub.push_model(run, preset, life)
     life.phase("ending")
+    if reporting is not None:
+        reporting.close()
     return "finished", ended, str(path)
 
 
@@ -134,6 +158,13 @@ def read_preset(run: RunDir) -> Preset:
     if preset.task not in TRAINABLE_TASKS:
         raise PresetMismatch(f"task: {preset.task} cannot be trained by this version; it trains {', '.join(TRAINABLE_TASKS)}")
     return preset
+
+
+def check_outside(preset: Preset, accelerator: Any, control: Any) -> None:
+    """Raises PresetMismatch on every rank when rank 0 could not report where the preset says; entered by all ranks."""
+    missing = what_is_missing(preset, os.environ) if accelerator.is_main_process else []
+    if not control.all_ok(not missing):
+        raise PresetMismatch("; ".join(f"{what}: {todo}" for what, todo in missing) or "rank 0 cannot report where the preset says")
 
 
 def steps_to_resume(run: RunDir) -> list[int] | None:

@@ -156,6 +156,27 @@ class Generation(Event):
     text: str
 
 
+class Exported(Event):
+    """Rank 0: the final model is on disk. `step` is the one its weights come from; `best` where they are the best
+    checkpoint's and not the last step's, with the metric (`name` and `value`) it was chosen by."""
+
+    event: Literal["exported"] = "exported"
+    path: str
+    step: int
+    best: bool
+    metric: str | None = None
+    value: float | None = None
+
+
+class Pushed(Event):
+    """Rank 0: the final model is on the hub."""
+
+    event: Literal["pushed"] = "pushed"
+    repo: str
+    url: str
+    private: bool
+
+
 class Warning_(Event):
     event: Literal["warning"] = "warning"
     kind: str
@@ -187,7 +208,7 @@ class RunEnded(Event):
 
 
 AnyEvent = (RunStarted | RankReady | Plan | Phase | Step | Evaluation | Checkpoint | Heartbeat | Sample | Generation
-            | Warning_ | RunEnded)
+            | Exported | Pushed | Warning_ | RunEnded)
 EVENT_TYPES: dict[str, type[Event]] = {cls.model_fields["event"].default: cls for cls in get_args(AnyEvent)}
 
 

@@ -6,6 +6,7 @@ resolved into the run's folder. Every section forbids keys it does not know.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -25,10 +26,12 @@ Task = Literal[
     "image-regression", "object-detection", "vlm", "tabular", "script",
 ]
 #: What this version of the engine trains; the other names are reserved so that presets stay readable.
-TRAINABLE_TASKS = ("llm-pretrain", "llm-sft")
+TRAINABLE_TASKS = ("llm-pretrain", "llm-sft", "text-classification", "script")
 Backend = Literal["nccl", "gloo", "xccl", "hccl", "none"]
 Strategy = Literal["single", "ddp", "fsdp", "deepspeed"]
 Precision = Literal["fp32", "fp16", "bf16"]
+Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
+PlainName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class Section(BaseModel):
@@ -166,8 +169,9 @@ class Checkpoints(Section):
     every_steps: PositiveInt | None = Field(None, description="optimizer steps between checkpoints")
     every_minutes: PositiveFloat | None = Field(None, description="minutes between checkpoints")
     keep_last: PositiveInt = Field(2, description="checkpoints kept; older ones are removed")
-    keep_best: bool = Field(False, description="also keep the checkpoint with the best metric")
-    metric: str = Field("eval_loss", description="what `best` means")
+    keep_best: bool = Field(
+        False, description="also keep the checkpoint with the best evaluation, and make it the final model")
+    metric: str = Field("eval_loss", description="what `best` goes by: eval_loss, or eval_ and a metric of the task")
 
     @model_validator(mode="after")
     def _exclusive(self) -> Checkpoints:
@@ -177,11 +181,48 @@ class Checkpoints(Section):
 
 
 class Tracking(Section):
-    """Where else the numbers go. Empty in this version: a tracker named here would be a promise not kept."""
+    """Where the numbers go besides the run's folder; rank 0 tells them at the cadence of `training.log_every`.
+
+    Each service takes its address and its credentials from its own environment variables (WANDB_API_KEY,
+    MLFLOW_TRACKING_URI and so on); TensorBoard's files are in the run's folder.
+    """
+
+    to: list[Tracker] = Field(default_factory=list, description="the trackers to tell: tensorboard, wandb, mlflow, trackio")
+    project: PlainName | None = Field(None, description="project or experiment there; without it the preset's name")
+    run_name: PlainName | None = Field(None, description="name of the run there; without it the name of the run's folder")
 
 
 class Hub(Section):
-    """Upload of the result. Empty in this version: nothing is pushed."""
+    """Upload of the finished model to the Hugging Face hub."""
+
+    push: bool = Field(False, description="upload the model when it is safely on disk")
+    repo: str | None = Field(None, description="where to: owner/name")
+    private: bool = Field(True, description="the repository is, or must be, private")
+    token: str | None = Field(
+        None, description="the environment variable with the access token, as ${HF_TOKEN}; without it HF_TOKEN, or the "
+        "login that `hf auth login` has stored")
+
+    @field_validator("token", mode="after")
+    @classmethod
+    def _no_secret(cls, value: str | None) -> str | None:
+        # the value is not repeated: it may be the secret itself
+        if value is not None and not re.fullmatch(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", value):
+            raise ValueError("a value written out (hidden here)|the name of an environment variable that holds the token, "
+                             "like ${HF_TOKEN}")
+        return value
+
+    @field_validator("repo", mode="after")
+    @classmethod
+    def _owner_and_name(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", value):
+            raise ValueError(f"{value}|owner/name")
+        return value
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> Hub:
+        if self.push and self.repo is None:
+            raise ValueError("push without a repo|repo: owner/name")
+        return self
 
 
 class Script(Section):
@@ -193,7 +234,7 @@ class Preset(Section):
     """A whole training; see the sections."""
 
     version: Literal[1] = Field(1, description="version of this format")
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = Field(description="name of the run's folder")
+    name: PlainName = Field(description="name of the run's folder")
     task: Task = Field(description="what is trained")
     model: Model = Field(default_factory=Model)
     data: Data = Field(default_factory=Data)
@@ -223,6 +264,11 @@ class Preset(Section):
             raise ValueError("no data.train|data.train: a file, folder, hub id or builtin:python-docs")
         if self.model.path is None and self.model.from_config is None:
             raise ValueError("neither model.path nor model.from_config|one of the two")
+        if self.data.valid is None or self.training.eval_every == "never":
+            for key, wanted in (("checkpoints.keep_best", self.checkpoints.keep_best),
+                                ("training.early_stopping", self.training.early_stopping is not None)):
+                if wanted:
+                    raise ValueError(f"{key} without evaluations|data.valid, and training.eval_every other than never")
         return self
 
 

@@ -48,7 +48,13 @@ def test_a_key_in_the_wrong_section_says_where_it_belongs():
     ("model: {path: a, from_config: b}", "model", "exactly one"),
     ("name: '../x'", "name", "letters"),
     ("version: 2", "version", "newer autotrain-wizard"),
-    ("hub: {token: x}", "hub.token", "no settings in this version"),
+    ("hub: {token: hf_x}", "hub.token", "the name of an environment variable"),
+    ("hub: {push: true}", "hub", "owner/name"),
+    ("hub: {repo: model}", "hub.repo", "owner/name"),
+    ("tracking: {to: tensorboard}", "tracking.to", "a list"),
+    ("tracking: {to: [tensorbord]}", "tracking.to[0]", "tensorboard"),
+    ("checkpoints: {keep_best: true}", "(file)", "data.valid"),
+    ("data: {train: x, valid: 0.1}\ntraining: {eval_every: never, early_stopping: {}}", "(file)", "other than never"),
     ("data: {train: '${HOME}/x'}", "data.train", "read only in"),
     ("model: {adapter: {type: qlora}}", "model.adapter.type", "lora or dora"),
 ])
@@ -117,3 +123,12 @@ def test_batch_arithmetic(given, world, plan):
 def test_batches_that_do_not_agree(given):
     with pytest.raises(PresetError, match="training.global_batch"):
         derive_batch(*given, 2)
+
+
+def test_a_token_in_a_preset_is_refused_and_not_repeated():
+    token = "hf_" + "a1b2c3d4e5f6"
+    for overrides in (None, {"hub.token": token}):
+        problem = problems_of(MINIMAL if overrides else MINIMAL + f"hub: {{token: {token}}}\n", overrides)["hub.token"]
+        assert token not in str(problem) and "hidden" in problem.found
+    kept = parse_preset(MINIMAL + "hub: {push: true, repo: me/model, token: '${MY_TOKEN}'}\n")
+    assert "${MY_TOKEN}" in dump_preset(kept, full=True)
