@@ -73,6 +73,15 @@ COMMANDS = [["--help"], ["--version"], ["run", "--help"], ["new", "--help"], ["w
 def test_help_imports_nothing_heavy(arguments):
     heavy = loaded_after(arguments)
     assert heavy & (TRAINING | {"textual", "pydantic", "questionary", "yaml", "psutil"}) == set()
+    if "--help" in arguments:
+        assert heavy & {"pathlib", "typing"} == set()  # a third of the time to an answer
+
+
+def test_the_first_screen_waits_for_nothing_that_it_does_not_show():
+    code = "import sys, wizard.cli, wizard.commands.new, wizard.tui.app, wizard.tui.screens.welcome; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) & {"pydantic", "yaml", "psutil", "wizard.session", "engine.contract.preset"} == set()
 
 
 @pytest.mark.parametrize("arguments", [
