@@ -29,6 +29,8 @@ class Life:
         self.step = 0
         self.phase_name = "starting"
         self.stop_signal: int | None = None
+        #: Whether a finished training leaves a model in the run's folder.
+        self.expects_model = True
         #: How the training ended and where the model is, once it is: from then on a signal cuts short what is extra.
         self.result: tuple[str, str] | None = None
         self._signalled_at = 0.0
@@ -74,7 +76,8 @@ class Life:
             return
         self._ended.set()
         reason = {"kind": kind, "rank": self.rank, "step": self.step, "message": message}
-        self.events.write("run_ended", state=state, exit_reason=reason, step=self.step, model_path=model_path)
+        self.events.write("run_ended", state=state, exit_reason=reason, step=self.step, model_path=model_path,
+                          model_expected=self.expects_model)
 
     def _beat(self) -> None:
         while not self._ended.wait(HEARTBEAT_S):

@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 import traceback
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from engine.contract.problems import PresetError
 from engine.contract.run_dir import RunDir
 from engine.errors import EngineError, PresetMismatch
 from engine.life import Life, say
+from engine.versions import versions
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -56,6 +56,10 @@ def _out_of_memory(error: BaseException) -> bool:
 def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     """Build the parts, run the loop, write the model. Returns (state, kind of end, path of the model)."""
     preset = read_preset(run)
+    if preset.task == "script":
+        from engine.script import run_script
+
+        return run_script(run, life, preset, _out_of_memory)
 
     life.phase("loading libraries")
     from engine import agreement, best, compiler, process_group, sampler, strategy
@@ -88,7 +92,7 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
     resume_step = agreement.agreed_step(steps_to_resume(run), control)
     if keeper:  # the first to speak in each folder
         life.events.write("run_started", name=preset.name, task=preset.task, world_size=accelerator.num_processes,
-                          versions=_versions(), resumed_from_step=resume_step)
+                          versions=versions(), resumed_from_step=resume_step)
     reporting = begin_reporting(preset, run, life, control, accelerator.process_index, resume_step)
 
     data, tokenizer = load_data(run, life, preset, task, accelerator, control, keeper)
@@ -152,7 +156,8 @@ def read_preset(run: RunDir) -> Preset:
     """The preset this attempt was launched with; nothing in it is left open. Raises PresetError."""
     resolved = run.resolved(run.latest_attempt())
     preset = load_preset(resolved if resolved.exists() else run.preset)
-    left = [key for key in unresolved(preset) if key not in ("data.packing", "distributed.main_port")]
+    left = [key for key in unresolved(preset) if key not in ("data.packing", "distributed.main_port")
+            and not (preset.task == "script" and key.startswith(("data.", "training.")))]
     if left:
         raise PresetMismatch(f"{', '.join(left)}: still auto; `autotrain-wizard run` resolves it")
     if preset.task not in TRAINABLE_TASKS:
@@ -231,20 +236,12 @@ def _plan(preset: Preset, data: Any, total: int) -> dict[str, Any]:
     }
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in ("autotrain-wizard", "torch", "accelerate", "transformers", "peft"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 if __name__ == "__main__":
     code = main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # the log's disk is full
             stream.flush()
+    if "engine.script" in sys.modules:  # exit handlers and threads are the script's own
+        sys.exit(code)
     # the interpreter's own ending takes a second or two, and everything is on disk by now
     os._exit(code)

@@ -91,24 +91,27 @@ class Phase(Event):
 class Step(Event):
     """One optimizer step of one rank. `step` counts completed steps from 1; the reader sums over ranks.
 
-    `loss_sum` is the sum of the token losses over this rank's `target_tokens`; `tokens` counts its non-padding
-    inputs. Durations are milliseconds of this rank; `wait_ms` is null where it cannot be known.
+    `loss_sum` is the sum of the losses over this rank's targets, counted by `target_tokens` (a labelled text is one);
+    `tokens` counts its non-padding inputs. Durations are milliseconds of this rank; `wait_ms` is null where it cannot be
+    known. Of a person's own script all is null that it does not tell, a step may stand for several, and one rank may
+    tell for all.
     """
 
     event: Literal["step"] = "step"
     step: int
     loss_sum: float | None
     target_tokens: int
-    tokens: int
-    samples: int
-    learning_rate: float
+    tokens: int | None
+    samples: int | None
+    learning_rate: float | None
     grad_norm: float | None
-    step_time_ms: float
-    data_ms: float
-    compute_ms: float
+    step_time_ms: float | None
+    data_ms: float | None = None
+    compute_ms: float | None = None
     wait_ms: float | None = None
-    optimizer_ms: float
+    optimizer_ms: float | None = None
     max_allocated_bytes: int | None = None
+    total_steps: int | None = None
 
 
 class Evaluation(Event):
@@ -198,13 +201,17 @@ class ExitReason(BaseModel):
 
 
 class RunEnded(Event):
-    """The last word of a rank that could still say one. `state`: finished | stopped | failed."""
+    """The last word of a rank that could still say one. `state`: finished | stopped | failed.
+
+    `model_expected` is False where a finished run need not leave a model (a person's own script).
+    """
 
     event: Literal["run_ended"] = "run_ended"
     state: Literal["finished", "stopped", "failed"]
     exit_reason: ExitReason
     step: int
     model_path: str | None = None
+    model_expected: bool = True
 
 
 AnyEvent = (RunStarted | RankReady | Plan | Phase | Step | Evaluation | Checkpoint | Heartbeat | Sample | Generation

@@ -228,6 +228,7 @@ class Hub(Section):
 class Script(Section):
     path: str | None = Field(None, description="a person's own training script")
     args: list[str] = Field(default_factory=list, description="its arguments")
+    folder: str | None = Field(None, description="the folder it runs in; without it the preset's own")
 
 
 class Preset(Section):
