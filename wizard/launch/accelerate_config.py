@@ -13,11 +13,6 @@ from engine.contract.preset import Preset
 #: accelerate's words for the preset's.
 MIXED_PRECISION = {"fp32": "no", "fp16": "fp16", "bf16": "bf16"}
 _GPU_KINDS = {"nccl": "MULTI_GPU", "gloo": "MULTI_GPU", "xccl": "MULTI_XPU", "hccl": "MULTI_NPU"}
-#: Defaults of fully sharded data parallel; `distributed.fsdp` overrides them by the same names without `fsdp_`.
-_FSDP = {
-    "version": 2, "reshard_after_forward": True, "offload_params": False, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-    "state_dict_type": "SHARDED_STATE_DICT", "cpu_ram_efficient_loading": False, "activation_checkpointing": False,
-}
 
 
 def world_size(preset: Preset) -> int:
@@ -46,8 +41,6 @@ def accelerate_config(preset: Preset, node_rank: int = 0, deepspeed_file: str | 
     }
     if how.num_nodes > 1:
         config["main_process_ip"] = how.main_address
-    if how.strategy == "fsdp":
-        config["fsdp_config"] = {f"fsdp_{key}": value for key, value in fsdp_options(preset).items()}
     if how.strategy == "deepspeed":
         config["deepspeed_config"] = {"deepspeed_config_file": deepspeed_file, "zero3_init_flag": False,
                                       "deepspeed_multinode_launcher": "standard"}
@@ -55,9 +48,9 @@ def accelerate_config(preset: Preset, node_rank: int = 0, deepspeed_file: str | 
 
 
 def distributed_type(preset: Preset) -> str:
+    """accelerate's word for the launch. It is told nothing of fsdp, which it would turn into DDP on a CPU: the engine
+    shards the model itself, in a plain group of processes."""
     how = preset.distributed
-    if how.strategy == "fsdp":
-        return "FSDP"
     if how.strategy == "deepspeed":
         return "DEEPSPEED"
     if world_size(preset) == 1:
@@ -69,13 +62,6 @@ def main_port(preset: Preset) -> int:
     """The rendezvous port; 0 lets accelerate take a free one (one machine only)."""
     port = preset.distributed.main_port
     return 0 if port == "auto" else port
-
-
-def fsdp_options(preset: Preset) -> dict[str, Any]:
-    """Options of fully sharded data parallel by their names without `fsdp_`, defaults filled in."""
-    given = {key.removeprefix("fsdp_"): value for key, value in preset.distributed.fsdp.items()}
-    checkpointing = {"activation_checkpointing": bool(preset.training.gradient_checkpointing)}
-    return {**_FSDP, **checkpointing, **given}
 
 
 def deepspeed_config(preset: Preset) -> dict[str, Any]:

@@ -76,11 +76,6 @@ def _flags(resolved: Preset, node_rank: int, deepspeed_file: Path | None) -> lis
 
 def _strategy_flags(resolved: Preset, deepspeed_file: Path | None) -> list[str]:
     how = resolved.distributed
-    if how.strategy == "fsdp":
-        flags = ["--use_fsdp"]
-        for key, value in config_of.fsdp_options(resolved).items():
-            flags += [f"--fsdp_{key}", str(value).lower() if isinstance(value, bool) else str(value)]
-        return flags
     if how.strategy == "deepspeed":
         return ["--use_deepspeed", "--deepspeed_config_file", str(deepspeed_file),
                 "--deepspeed_multinode_launcher", "standard"]

@@ -82,11 +82,12 @@ def test_several_machines_meet_at_an_address():
         launch_command(how, RUN, 1, node_rank=2)
 
 
-def test_fsdp_is_version_2_with_every_option_written_out():
-    launch = launch_command(preset("bf16", backend="nccl", strategy="fsdp", num_gpus_per_node=2, fsdp={"offload_params": True}), RUN, 1)
-    assert "--use_fsdp" in launch.argv and "--multi_gpu" not in launch.argv, "accelerate takes only one of the two"
-    assert option(launch.argv, "--fsdp_version") == "2" and option(launch.argv, "--fsdp_offload_params") == "true"
-    assert launch.accelerate_config["fsdp_config"]["fsdp_version"] == 2
+@pytest.mark.parametrize(("gpus", "backend", "kind"), [(2, "nccl", "MULTI_GPU"), (0, "gloo", "MULTI_CPU")])
+def test_accelerate_is_told_nothing_of_fsdp(gpus, backend, kind):
+    """It would make DDP of it on a CPU; the engine shards the model in a plain group of processes."""
+    launch = launch_command(preset("bf16", backend=backend, strategy="fsdp", num_gpus_per_node=gpus), RUN, 1)
+    assert "--multi_gpu" in launch.argv and launch.accelerate_config["distributed_type"] == kind
+    assert not [word for word in (*launch.argv, *launch.accelerate_config) if "fsdp" in word.lower()]
 
 
 def test_deepspeed_gets_a_generated_configuration():
