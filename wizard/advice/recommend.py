@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -10,14 +11,19 @@ from engine.contract.findings import Decision, Finding
 from wizard.advice.backend import decide_backend
 from wizard.advice.batch import batch_findings, decide_batch
 from wizard.advice.choices import choice_findings
+from wizard.advice.citing import cited
 from wizard.advice.concerns import machine_findings
+from wizard.advice.conflicts import conflict_findings
 from wizard.advice.devices import Devices, decide_devices
 from wizard.advice.environment import decide_env
 from wizard.advice.memory import SHARE_GPU, Setting, budget_bytes, decide_memory, estimate, holds
 from wizard.advice.network import decide_bucket, decide_network
 from wizard.advice.optimizer import decide_learning_rate
-from wizard.advice.precision import decide_precision
+from wizard.advice.nodes import compared
+from wizard.advice.open_count import without_count
+from wizard.advice.precision import SAFE, UNKNOWN, decide_precision
 from wizard.advice.processes import decide_processes, decide_threads
+from wizard.advice.script import script_decisions, script_settings, script_unknown
 from wizard.advice.sequence import decide_max_length, decide_packing
 from wizard.advice.speed import decide_speed
 from wizard.advice.strategy import choose_plan, decide_gradient_checkpointing, decide_strategy, memory_findings
@@ -53,9 +59,18 @@ class Recommendation(BaseModel):
 
 
 def recommend(
-    inventory: HardwareInventory, needs: TrainingNeeds, model: ModelFacts | None = None, data: DataFacts | None = None
+    inventory: HardwareInventory,
+    needs: TrainingNeeds,
+    model: ModelFacts | None = None,
+    data: DataFacts | None = None,
+    others: Sequence[HardwareInventory] = (),
 ) -> Recommendation:
-    """Decide everything that was left open. What the person fixed is kept, and questioned in `findings`."""
+    """Decide everything that was left open. What the person fixed is kept, and questioned in `findings`.
+
+    `others`: the further machines of a job on several, whose differences from the first are named; every machine then
+    takes as many devices as the one with the fewest.
+    """
+    needs, differences = compared(inventory, others, needs)
 
     def fits_alone(memory_bytes: int) -> bool | None:
         setting = Setting("single", True, 1, 512, "bf16", 1)
@@ -64,7 +79,8 @@ def recommend(
     devices, device_choice, findings = decide_devices(inventory, needs, fits_alone)
     processes = decide_processes(devices, inventory, needs)
     world = processes.value * needs.num_nodes
-    precision = decide_precision(devices, inventory, needs)
+    precision = decide_precision(devices, inventory, needs, model)
+    number_format = SAFE if precision.value == UNKNOWN else precision.value
     max_length = decide_max_length(devices, needs, model, data)
     packing = decide_packing(needs, model, data, max_length.value)
     budget = budget_bytes(devices, inventory, processes.value)
@@ -74,7 +90,7 @@ def recommend(
         model,
         data,
         world=world,
-        precision=precision.value,
+        precision=number_format,
         max_length=max_length.value,
         packing=packing.value,
         budget=budget,
@@ -85,7 +101,7 @@ def recommend(
     bucket = decide_bucket(backend.value, network, inventory, needs)
     size = _device_bytes(devices, inventory, processes.value)
     whole = (
-        estimate(model, needs, Setting("ddp", True, 1, max_length.value, precision.value, world), devices.kind)
+        estimate(model, needs, Setting("ddp", True, 1, max_length.value, number_format, world), devices.kind)
         if model
         else None
     )
@@ -107,10 +123,13 @@ def recommend(
         "threads": threads,
         "network": network,
         "bucket": bucket,
-        "env": decide_env(devices, needs, processes.value, threads.value, backend.value, network.value),
+        "env": decide_env(
+            devices, inventory, needs, processes.value, threads.value, backend.value, network.value
+        ),
     }
-    open_precision = decide_precision(devices, inventory, needs.model_copy(update={"precision": "auto"})).value
-    findings += network_findings + machine_findings(devices, inventory, processes.value)
+    open_precision = decide_precision(devices, inventory, needs.model_copy(update={"precision": "auto"}), model).value
+    findings += differences + network_findings + machine_findings(devices, inventory, needs, processes.value)
+    findings += conflict_findings(devices, inventory, needs)
     findings += choice_findings(
         devices,
         inventory,
@@ -122,11 +141,15 @@ def recommend(
         best_precision=open_precision,
     )
     findings += batch_findings(needs, plan.batch, world) + memory_findings(plan, devices, needs, budget)
+    settings, unknown = _settings(decisions, devices, needs), _unknown(inventory, model, data)
+    if needs.task == "script":
+        decisions, settings = script_decisions(decisions, needs), script_settings(settings, needs)
+        unknown = script_unknown(unknown)
     return Recommendation(
         decisions=decisions,
         findings=_by_weight(findings),
-        unknown=_unknown(inventory, model, data),
-        settings=_settings(decisions, devices, needs),
+        unknown=unknown,
+        settings=settings,
         num_nodes=needs.num_nodes,
     )
 
@@ -154,7 +177,7 @@ def _settings(decisions: dict[str, Decision], devices: Devices, needs: TrainingN
         "data.packing": decisions["packing"].value,
         **{f"training.{name}": batch[name] for name in ("global_batch", "micro_batch", "gradient_accumulation")},
         "training.learning_rate": decisions["learning_rate"].value,
-        "training.precision": decisions["precision"].value,
+        "training.precision": SAFE if decisions["precision"].value == UNKNOWN else decisions["precision"].value,
         "training.gradient_checkpointing": decisions["gradient_checkpointing"].value,
         "distributed.backend": decisions["backend"].value,
         "distributed.strategy": decisions["strategy"].value,

@@ -42,9 +42,11 @@ def decide_max_length(
         if positions and positions <= usual
         else f"usual on {where}: activations and time grow with it"
     )
-    if needs.task != "llm-pretrain" and data is not None and data.lengths is not None and data.kind != "unknown":
+    classes = needs.task == "text-classification"
+    known = data is not None and data.lengths is not None and (data.kind != "unknown" or classes)
+    if needs.task != "llm-pretrain" and known:
         per_token = characters_per_token(model)
-        frame = 0 if data.kind == "text" else _TEMPLATE_TOKENS
+        frame = 0 if data.kind == "text" or classes else _TEMPLATE_TOKENS
         longest, most = (value / per_token * 1.15 + frame for value in (data.lengths.longest, data.lengths.p95))
         # short batches are padded to their own longest row, so room costs nothing, and a cut row loses its answer
         needed = max(_SHORTEST, -(-int(longest) // 64) * 64)
@@ -95,6 +97,8 @@ def decide_packing(needs: TrainingNeeds, model: ModelFacts | None, data: DataFac
             bool(needs.packing),
             "packed rows do not see each other" if needs.packing else "each row is a sequence of its own",
         )
+    if needs.task == "text-classification":
+        return Decision(value=False, confidence="high", reason="each text has its own label; texts of like length share a batch")
     if needs.task == "llm-pretrain":
         return Decision(
             value=True, confidence="high", reason="plain text has no rows to keep apart: every sequence is full"

@@ -40,13 +40,15 @@ def value_text(name: str, decision: Decision) -> str:
     value = decision.value
     if name == "devices":
         count = value["count"]
+        if count is None:
+            return "all GPUs"
         return "CPU" if count == 0 else f"{count} GPU" + ("s" if count > 1 else "")
     if name == "backend":
         return NAMES[value] if value != "none" else "none"
     if name == "strategy":
         return _STRATEGIES[value]
     if name == "batch":
-        return batch_text(value)
+        return batch_text(value) if value else "n/a" if value else "n/a"
     if name == "memory":
         return f"{gib(value['per_device_bytes'])} GiB" if value else "n/a"
     if name == "speed":
@@ -74,7 +76,9 @@ def summary_lines(decisions: dict[str, Decision], num_nodes: int) -> tuple[str, 
     backend, strategy, devices = decisions["backend"].value, decisions["strategy"].value, decisions["devices"].value
     processes, count = decisions["processes"].value, devices["count"]
     where = (
-        f"{count} GPU" + ("s" if count > 1 else "")
+        "all GPUs"
+        if count is None
+        else f"{count} GPU" + ("s" if count > 1 else "")
         if count
         else f"{processes} CPU process" + ("es" if processes > 1 else "")
     )
@@ -84,9 +88,11 @@ def summary_lines(decisions: dict[str, Decision], num_nodes: int) -> tuple[str, 
         f"{_STRATEGIES[strategy]} on {where}"
         if backend != "none"
         else f"one process on {'the CPU' if not count else '1 GPU'}",
-        decisions["precision"].value,
-        f"{batch_text(decisions['batch'].value)} a step",
     ]
+    if decisions["precision"].value is not None:
+        parts.append(decisions["precision"].value)
+    if decisions["batch"].value is not None:
+        parts.append(f"{batch_text(decisions['batch'].value)} a step")
     if backend != "none":
         parts.insert(0, NAMES[backend])
     return " · ".join(parts), f"because {_because(decisions)}"

@@ -31,6 +31,12 @@ _PAIRS = (
     ("context", "response"),
 )
 _TEXT = ("text", "content", "document", "body", "article")
+#: For labelled texts, as in `engine.data.columns`.
+_LABELS = ("label", "labels", "class", "category", "target", "sentiment", "intent", "topic", "emotion")
+_SHORT_TEXTS = ("sentence", "sentence1", "premise", "review", "comment", "tweet", "message", "utterance", "query", "question",
+                "title")
+_TEXT_PAIRS = (("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"), ("text1", "text2"),
+               ("text_a", "text_b"), ("question", "sentence"), ("text", "text_pair"))
 #: Files sampled in a folder; their number beyond this changes nothing about columns and lengths.
 _MOST_SAMPLED = 8
 _SIDE_FILES = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "metadata.json"}
@@ -59,6 +65,9 @@ class DataFacts(BaseModel):
     columns: list[str] = Field(default_factory=list)
     roles: dict[str, str] = Field(
         default_factory=dict, description="role (text, messages, prompt, completion): column found for it"
+    )
+    label_roles: dict[str, str] = Field(
+        default_factory=dict, description="role (text, text_pair, label) to column, seen as labelled texts"
     )
     rows: int | None = None
     files: int | None = None
@@ -128,6 +137,7 @@ def _describe(
     columns = list(dict.fromkeys(name for sample in samples for name in sample.columns))
     text_file = kind_of_file == "text"
     kind, roles = ("text", {"text": "text"}) if text_file else recognise(columns, rows)
+    labelled = {} if text_file else recognise_labels(columns, rows)
     unknown = {} if total is not None or text_file else {"rows": "the file is large; rows are counted when it is read"}
     # a text file has no rows of its own: the engine cuts it at paragraphs
     return DataFacts(
@@ -137,10 +147,11 @@ def _describe(
         kind=kind,
         columns=columns,
         roles=roles,
+        label_roles=labelled,
         rows=None if text_file else total,
         files=files,
         bytes=size,
-        lengths=None if text_file else lengths_of(rows, roles),
+        lengths=None if text_file else lengths_of(rows, roles or {k: v for k, v in labelled.items() if k != "label"}),
         bad_rows=sum(sample.bad for sample in samples),
         unknown=unknown,
     )
@@ -163,6 +174,21 @@ def recognise(columns: list[str], rows: list[dict[str, Any]]) -> tuple[Kind, dic
             return "text", {"text": lower[name]}
     texts = [name for name in columns if _is_text(rows, name)]
     return ("text", {"text": texts[0]}) if len(texts) == 1 else ("unknown", {})
+
+
+def recognise_labels(columns: list[str], rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The columns of labelled texts, as the engine finds them: text, text_pair where there is one, label."""
+    lower = {name.lower(): name for name in reversed(columns)}
+    label = next((lower[name] for name in _LABELS if name in lower), None)
+    text, pair = next(((lower[one], lower[other]) for one, other in _TEXT_PAIRS if one in lower and other in lower),
+                      (None, None))
+    text = text or next((lower[name] for name in (*_TEXT, "passage", *_SHORT_TEXTS) if name in lower and lower[name] != label), None)
+    if len(columns) == 2 and (text is None) != (label is None):
+        rest = next(name for name in columns if name not in (text, label))
+        text, label = text or rest, label or rest
+    if text and not _is_text(rows, text):
+        text = None
+    return {role: name for role, name in (("text", text), ("text_pair", pair), ("label", label)) if name}
 
 
 def check_columns(preset: Preset, facts: DataFacts) -> None:

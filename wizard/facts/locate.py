@@ -68,7 +68,9 @@ def absolute(preset: Preset, base: Path) -> Preset:
     )
     script = preset.script
     if script.path:
-        script = script.model_copy(update={"path": str(resolve(script.path, base))})
+        script = script.model_copy(
+            update={"path": str(resolve(script.path, base)), "folder": str(resolve(script.folder or ".", base))}
+        )
     return preset.model_copy(update={"model": model, "data": data, "script": script})
 
 

@@ -13,6 +13,7 @@ from wizard.advice.resolve import resolve
 from wizard.facts.data import DataFacts, check_columns, read_data_facts
 from wizard.facts.locate import absolute
 from wizard.facts.model import ModelFacts, read_model_facts
+from wizard.facts.script import check_script
 from wizard.hardware.inventory import HardwareInventory
 from wizard.hardware.probe import read_inventory
 from wizard.launch.overrides import patched
@@ -24,15 +25,18 @@ from wizard.questions.needs import TrainingNeeds
 
 @dataclass(frozen=True)
 class Prepared:
-    """A preset as it would be launched here. `preset` is as given (plus --set), `resolved` has no `auto` left."""
+    """A preset as it would be launched here. `preset` is as given (plus --set), `resolved` has no `auto` left.
+
+    Of a person's own script neither model nor data is known.
+    """
 
     preset_text: str
     preset: Preset
     resolved: Preset
     inventory: HardwareInventory
     recommendation: Recommendation
-    model: ModelFacts
-    data: DataFacts
+    model: ModelFacts | None
+    data: DataFacts | None
     base: Path
 
 
@@ -61,11 +65,7 @@ def reprepare(text: str, preset: Preset) -> Prepared:
 
 
 def _prepared(text: str, preset: Preset, located: Preset, base: Path) -> Prepared:
-    model = read_model_facts(located.model.path, located.model.from_config, base)
-    data = read_data_facts(located.data.train, base)
-    check_columns(located, data)
-    if isinstance(located.data.valid, str):
-        check_columns(located, read_data_facts(located.data.valid, base))
+    model, data = _facts(located, base)
     inventory = read_inventory()
     needs = TrainingNeeds.from_preset(located)
     if needs.main_address:  # the way to it is chosen by its number
@@ -73,3 +73,16 @@ def _prepared(text: str, preset: Preset, located: Preset, base: Path) -> Prepare
     recommendation = recommend(inventory, needs, model, data)
     resolved = resolve(located, recommendation)
     return Prepared(text, preset, resolved, inventory, recommendation, model, data, base)
+
+
+def _facts(located: Preset, base: Path) -> tuple[ModelFacts | None, DataFacts | None]:
+    """What is known of model and data. Raises InvalidError when they, or the script, cannot be used."""
+    if located.task == "script":
+        check_script(Path(located.script.path or ""), Path(located.script.folder or "."))
+        return None, None
+    model = read_model_facts(located.model.path, located.model.from_config, base)
+    data = read_data_facts(located.data.train, base)
+    check_columns(located, data)
+    if isinstance(located.data.valid, str):
+        check_columns(located, read_data_facts(located.data.valid, base))
+    return model, data

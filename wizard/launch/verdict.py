@@ -60,6 +60,8 @@ def _finished(known: Evidence) -> Verdict:
         reason = next(iter(known.traces.values())).reason
         return Verdict("finished", reason.model_copy(update={"rank": None}))
     path = first.ended.get("model_path")
+    if not path and not first.ended.get("model_expected", True):
+        return Verdict("finished", first.reason.model_copy(update={"rank": None}))
     if not path or not known.model_exists:
         return Verdict("failed", ExitReason(kind="exception", rank=0, step=first.ended.get("step"),
                                             message="all ranks finished, but there is no model in the run's folder"))
