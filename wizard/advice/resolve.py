@@ -32,7 +32,8 @@ def resolve(preset: Preset, recommendation: Recommendation) -> Preset:
     env = {name: text for name, text in recommendation.decisions["env"].value.items() if name not in BY_LAUNCHER}
     data["distributed"]["env"] = env | preset.distributed.env
     resolved = preset_from_data(data)
-    left = [key for key in unresolved(resolved) if key not in STAYS_AUTO]
+    left = [key for key in unresolved(resolved) if key not in STAYS_AUTO
+            and not (preset.task == "script" and key.startswith(("data.", "training.")))]
     if left:
         raise AssertionError(f"no decision for {', '.join(left)}")
     return resolved
@@ -113,7 +114,8 @@ def impossible(preset: Preset, recommendation: Recommendation) -> list[Problem]:
             preset.model.quantization,
             "model.adapter as well: quantized weights cannot be trained themselves",
         )
-    problems += _batch(preset, decisions["batch"], world) if not problems else []
+    if not problems and preset.task != "script":
+        problems += _batch(preset, decisions["batch"], world)
     return problems
 
 
