@@ -63,16 +63,15 @@ class JsonLines:
             self._life = self.reader.state.life
             self._steps.clear()
             self._totals.clear()
-        if event["event"] == "step":
-            step = event.get("step", 0)
-            if event["rank"] == self.reader.state.first_rank:
-                self._steps[step] = event
-            if total is not None:
-                self._totals[total.step] = total
-            if step in self._totals and step in self._steps:
-                total = self._totals.pop(step)
-                self._batch.append({**self._steps.pop(step), "loss": total.loss, "tokens_per_s": total.tokens_per_s})
-        elif event["event"] != "run_ended":
+        if event["event"] == "step" and event["rank"] == self.reader.state.first_rank:
+            self._steps[event.get("step", 0)] = event
+        if total is not None:
+            self._totals[total.step] = total
+        # of a script a step is complete only with a later event
+        for step in {total.step if total else None, event.get("step")} & self._totals.keys() & self._steps.keys():
+            done = self._totals.pop(step)
+            self._batch.append({**self._steps.pop(step), "loss": done.loss, "tokens_per_s": done.tokens_per_s})
+        if event["event"] not in ("step", "run_ended"):
             self._batch.append(event)
 
     def _write(self, event: dict[str, Any]) -> None:

@@ -35,7 +35,8 @@ def summary(run: RunDir, status: Status, state: RunState | None = None) -> str:
         state = reader.poll(budget_s=10.0)
     lines = [words.where_words(status, state) + _trained(state)]
     if status.state == "finished":
-        lines.append(f"  model   {shown_model(run, status)}")
+        if model := shown_model(run, status, state.task):
+            lines.append(f"  model   {model}")
         lines += sample(state)
     elif status.state in ("failed", "lost"):
         lines += cause(status) + log_end(run, status)
@@ -78,9 +79,8 @@ def _trained(state: RunState) -> str:
     parts = [f"{state.step:,} steps", f"loss {formatting.loss(state.loss.last)}"]
     if state.evaluation is not None:
         parts.append(f"evaluation {formatting.loss(state.evaluation.get('loss'))}")
-    mean = state.throughput.tokens_per_s_mean()
-    if mean is not None:
-        parts.append(f"mean {formatting.rate(mean)} tokens/s")
+    if state.throughput.tokens_per_s_mean() is not None or state.throughput.samples_per_s_mean() is not None:
+        parts.append(f"mean {words.speed_mean(state)}")
     return ": " + ", ".join(parts)
 
 
@@ -94,5 +94,6 @@ def sample(state: RunState) -> list[str]:
     prompt = words.one_line(written.get("prompt"), 60)
     lines = [part for line in text.split("\n") if line.strip()
              for part in textwrap.wrap(plain_text(line), _SAMPLE_WIDTH, replace_whitespace=False, drop_whitespace=False)]
-    return [f"  sample  `{prompt}` goes on:" if prompt else "  sample  the model writes:",
+    goes_on = "is taken for" if state.task == "text-classification" else "goes on"
+    return [f"  sample  `{prompt}` {goes_on}:" if prompt else "  sample  the model writes:",
             *(f"          {line}" for line in lines[:_SAMPLE_LINES])]

@@ -91,8 +91,9 @@ class PlainLines:
         state = self.reader.state
         if status.state == "finished":
             loss = formatting.loss(state.loss.last) if len(state.loss) else formatting.NA
-            text = (f"loss {loss}  mean {formatting.rate(state.throughput.tokens_per_s_mean())} tokens/s{self._of_here()}"
-                    f"  model {shown_model(self.run, status)}")
+            text = f"loss {loss}  mean {words.speed_mean(state)}{self._of_here()}"
+            if model := shown_model(self.run, status, state.task):
+                text += f"  model {model}"
             if status.exit_reason is not None and status.exit_reason.kind == "early_stopped":
                 text = f"early, no more improvement  {text}"
         elif status.state == "stopped":
@@ -176,7 +177,7 @@ class PlainLines:
         of = f"/{last}" if last else ""
         width = len(str(last)) if last else 6
         loss = "NaN or infinite" if total.loss is None else formatting.loss(total.loss)
-        text = f"loss {loss}  {formatting.rate(total.tokens_per_s)} tokens/s{self._of_here()}"
+        text = f"loss {loss}  {words.speed_now(state)}{self._of_here()}"
         eta = state.eta_s()
         if eta is not None and total.step != last:
             text += f"  eta {formatting.duration(eta)}"
@@ -210,8 +211,10 @@ def shown_path(path: str | Path) -> str:
         return str(path)
 
 
-def shown_model(run: RunDir, status: Status) -> str:
-    """Where the model of a finished run is: rank 0's machine keeps it."""
+def shown_model(run: RunDir, status: Status, task: str | None = None) -> str:
+    """Where the model of a finished run is: rank 0's machine keeps it. Empty for a script that left none."""
+    if task == "script" and not run.model.exists():
+        return ""
     if status.model_path is None and not run.model.exists():
         return "on the first machine, in the run's folder there"
     return shown_path(status.model_path or run.model)

@@ -169,11 +169,18 @@ class RunReader:
             return 0
         life = min(heads)
         count = 0
+        found: list[tuple[Life, dict[str, Any]]] = []
         for file in self._files.values():
             while file.waiting and file.waiting[0][0] <= life:
                 event_life, event = file.waiting.popleft()
-                self._apply(event, event_life)
+                if self.state.task == "script":
+                    found.append((event_life, event))
+                else:
+                    self._apply(event, event_life)
                 count += 1
+        # which ranks of a script tell steps is seen from what they tell, so all of them are heard at once
+        for event_life, event in sorted(found, key=lambda pair: (pair[0], pair[1]["t_unix_s"])):
+            self._apply(event, event_life)
         return count
 
     def _apply(self, event: dict[str, Any], life: Life) -> None:

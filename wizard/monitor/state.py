@@ -79,6 +79,9 @@ class RunState:
         self.unreadable = 0
         self.newer_version: int | None = None
         self._pending: dict[int, _Pending] = {}
+        #: Ranks that tell steps at all, each with its newest: of a person's own script not all need to.
+        self._tellers: dict[int, int] = {}
+        self._told_total: int | None = None
         self._pauses: dict[int, float] = {}
         self._began = False
         self._clock_rank: int | None = None
@@ -99,7 +102,7 @@ class RunState:
 
     @property
     def total_steps(self) -> int | None:
-        return self.plan.get("total_steps") if self.plan else self.schedule.max_steps
+        return self.plan.get("total_steps") if self.plan else self._told_total or self.schedule.max_steps
 
     @property
     def first_rank(self) -> int:
@@ -164,6 +167,7 @@ class RunState:
         self.life = life
         self.resumed_from_step = None
         self._pending.clear()
+        self._tellers.clear()
         self._pauses.clear()
         self._began = False
         self._clock_rank = None
@@ -192,7 +196,8 @@ class RunState:
         self.plan = event
 
     def _on_phase(self, event: dict[str, Any]) -> None:
-        if event.get("name") == "training" and not self._began and event["rank"] == self.first_rank:
+        # a script that goes on from a step of its own says which with the step itself
+        if event.get("name") == "training" and not self._began and event["rank"] == self.first_rank and self.task != "script":
             self._begin(event["t_mono_s"], self.resumed_from_step or 0)
 
     def _begin(self, t: float, step: int) -> None:
@@ -205,6 +210,11 @@ class RunState:
         step, rank = event.get("step"), event["rank"]
         if not isinstance(step, int):
             return None
+        if self.task == "script":
+            self._told_total = event.get("total_steps") or self._told_total
+            self._tellers[rank] = max(step, self._tellers.get(rank, 0))
+            if self._began and step <= self.step:
+                return None
         pending = self._pending.setdefault(step, _Pending())
         if rank in pending.ranks:
             return None
@@ -218,10 +228,28 @@ class RunState:
         if len(pending.ranks) >= (len(self.ranks_here) if self.ranks_here else self.world_size or 1):
             del self._pending[step]
             return self._complete(step, pending)
+        if self.task == "script":
+            return self._complete_told(step)
         if len(self._pending) > _MOST_PENDING:
             del self._pending[next(iter(self._pending))]
             self.lost_steps += 1
         return None
+
+    def _complete_told(self, before: int | None = None) -> StepTotal | None:
+        """Complete the steps before `before` (all without it) that every rank which tells steps has told or passed.
+
+        A script may tell on one rank for all, so only a later step shows that nobody else has a word on this one.
+        """
+        total = None
+        for step in sorted(self._pending):
+            if before is not None and (step >= before or min(self._tellers.values()) < step):
+                break
+            total = self._complete(step, self._pending.pop(step))
+        return total
+
+    def _on_run_ended(self, event: dict[str, Any]) -> StepTotal | None:
+        ended = all(rank.ended is not None for rank in self.ranks.values())
+        return self._complete_told() if self.task == "script" and ended else None
 
     def _complete(self, step: int, pending: _Pending) -> StepTotal:
         first = pending.first

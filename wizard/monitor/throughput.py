@@ -128,6 +128,11 @@ class Throughput:
         span = self._all()
         return span and _rate(*span, span[1].tokens - span[0].tokens)
 
+    def samples_per_s_mean(self) -> float | None:
+        """As `tokens_per_s_mean`."""
+        span = self._all()
+        return span and _rate(*span, span[1].samples - span[0].samples)
+
     def s_per_step(self) -> float | None:
         """Wall time of a step of this attempt, evaluation and checkpoints left out."""
         span = self._all()

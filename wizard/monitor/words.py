@@ -170,3 +170,19 @@ def backend_words(state: RunState) -> str:
     if here := here_words(state):
         parts.append(f"({here} here)")
     return " ".join(parts)
+
+
+def speed_now(state: RunState) -> str:
+    """`1.2k tokens/s`, or samples where tokens are not told (a script's own choice)."""
+    speed = state.throughput
+    if not speed.tokens and speed.samples:
+        return f"{formatting.rate(speed.samples_per_s_now())} samples/s"
+    return f"{formatting.rate(speed.tokens_per_s_now())} tokens/s"
+
+
+def speed_mean(state: RunState) -> str:
+    """The same over the whole attempt."""
+    speed = state.throughput
+    if not speed.tokens and speed.samples:
+        return f"{formatting.rate(speed.samples_per_s_mean())} samples/s"
+    return f"{formatting.rate(speed.tokens_per_s_mean())} tokens/s"
