@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from engine.contract.findings import Decision
-from wizard.advice.devices import Devices
+from wizard.advice.devices import Devices, used_links
 from wizard.advice.reasons import asked, kept, other
 from wizard.hardware.inventory import HardwareInventory
 from wizard.questions.needs import TrainingNeeds
 
 #: What torch calls the collective library of each kind of device. RCCL goes by the name nccl.
-NATIVE = {"nvidia": "nccl", "amd": "nccl", "intel": "xccl", "ascend": "hccl", "cpu": "gloo"}
+NATIVE = {"nvidia": "nccl", "amd": "nccl", "intel": "xccl", "ascend": "hccl", "habana": "hccl", "cpu": "gloo"}
 NAMES = {"nccl": "NCCL", "gloo": "Gloo", "xccl": "XCCL", "hccl": "HCCL", "none": "no backend"}
 
 
@@ -17,6 +17,14 @@ def decide_backend(devices: Devices, world: int, inventory: HardwareInventory, n
     """`world`: ranks over all nodes."""
     if asked(needs.backend):
         return kept(needs.backend, _about(needs.backend, devices, world))
+    if devices.unknown:
+        library = "RCCL, which torch calls nccl," if devices.kind == "amd" else "NCCL"
+        return Decision(
+            value="nccl",
+            reason=f"{library} for GPUs, which the text speaks of without saying how many",
+            confidence="fair",
+            alternative=other("gloo", "the machines have no GPU; `none` where one GPU trains alone"),
+        )
     if world == 1 and not (asked(needs.strategy) and needs.strategy != "single"):
         where = devices.words()
         return Decision(
@@ -49,7 +57,7 @@ def decide_backend(devices: Devices, world: int, inventory: HardwareInventory, n
         )
     if devices.kind == "intel":
         return Decision(value="xccl", reason=f"XCCL is the library for {devices.words()}", confidence="fair")
-    if devices.kind == "ascend":
+    if devices.kind in ("ascend", "habana"):
         return Decision(value="hccl", reason=f"HCCL is the library for {devices.words()}", confidence="fair")
     return Decision(
         value="nccl",
@@ -63,7 +71,7 @@ def decide_backend(devices: Devices, world: int, inventory: HardwareInventory, n
 def _why_nccl(devices: Devices, inventory: HardwareInventory, needs: TrainingNeeds) -> str:
     if needs.num_nodes > 1 and devices.count == 1:
         return f"one GPU on each of {needs.num_nodes} machines: NCCL moves their memory over the network directly"
-    links = _used_links(devices, inventory)
+    links = used_links(devices, inventory)
     nvlinks = [link.nvlinks for link in links]
     if links and all(nvlinks):
         kinds = "/".join(sorted({link.path for link in links}))
@@ -82,13 +90,8 @@ def path_facts(devices: Devices, inventory: HardwareInventory) -> list[str]:
     """The measured or listed way between each pair of used devices, for the record."""
     return [
         f"GPU {link.first} - GPU {link.second}: {link.path}" + (", no direct access" if link.p2p is False else "")
-        for link in _used_links(devices, inventory)
+        for link in used_links(devices, inventory)
     ]
-
-
-def _used_links(devices: Devices, inventory: HardwareInventory):
-    indices = {device.index for device in devices.used}
-    return [link for link in inventory.links if link.first in indices and link.second in indices]
 
 
 def _about(backend: str, devices: Devices, world: int) -> str:

@@ -23,7 +23,7 @@ def choice_findings(
     """Choices of the person that this machine cannot follow, or only badly."""
     found: list[Finding] = []
     cpu, usable = devices.kind == "cpu", len(devices.used)
-    if devices.count > usable and not cpu:
+    if devices.count > usable and not cpu and not devices.unknown:
         found.append(
             finding(
                 "num-processes-exceeds-gpus",
@@ -35,7 +35,7 @@ def choice_findings(
                 {"distributed.num_gpus_per_node": usable},
             )
         )
-    elif devices.count and processes > devices.count:
+    elif devices.count and processes > devices.count and not devices.unknown:
         found.append(
             finding(
                 "num-processes-exceeds-gpus",
@@ -62,7 +62,7 @@ def choice_findings(
     if backend == "gloo" and not cpu and processes * needs.num_nodes > 1 and inventory.platform.system != "windows":
         found.append(
             finding(
-                "gloo-on-gpu",
+                "slow-gloo-on-gpu",
                 "certain",
                 "Gloo moves GPU tensors through host memory: correct, but far slower than NCCL",
                 "preset",
@@ -113,7 +113,7 @@ def choice_findings(
         cores, total = inventory.cpu.usable_cores, int(needs.threads_per_process) * processes
         found.append(
             finding(
-                "too-many-threads",
+                "slow-thread-oversubscription",
                 "certain",
                 f"{total} threads on {count_of(cores, 'usable core')}: they take turns and slow each other down",
                 "preset",
@@ -122,18 +122,6 @@ def choice_findings(
                 {"distributed.threads_per_process": max(1, cores // processes)},
             )
         )
-    for name, value in needs.env.items():
-        if name in ("NCCL_P2P_DISABLE", "NCCL_IB_DISABLE") and value not in ("", "0") and not cpu:
-            found.append(
-                finding(
-                    "env-without-reason",
-                    "possible",
-                    f"{name}={value} turns off a fast path; nothing on this machine asks for it",
-                    "preset",
-                    f"distributed.env.{name}: {value}",
-                    ["leave it out unless it cures a hang you have seen"],
-                )
-            )
     return found
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.contract.findings import Decision, Finding
-from engine.contract.flops import peak_flops_per_s
 from wizard.advice.reasons import asked, count_of, finding, gib, kept, other, short_name
+from wizard.advice.selection import best_connected, ranking, same_kind, without_display
 from wizard.advice.usable import usable_devices
-from wizard.hardware.inventory import Accelerator, HardwareInventory, Slice
+from wizard.hardware.inventory import Accelerator, HardwareInventory, Link, Slice
 from wizard.questions.needs import TrainingNeeds
 
 
@@ -22,9 +22,13 @@ class Devices:
     slice: Slice | None = None
     asked_for: int | None = None
     subset: bool = False
+    #: GPUs are there, but a text does not say how many: planned for as two, told as all.
+    unknown: bool = False
 
     @property
     def count(self) -> int:
+        if self.unknown:
+            return 2
         return self.asked_for if self.asked_for is not None else len(self.used)
 
     @property
@@ -44,12 +48,20 @@ class Devices:
 
     def words(self) -> str:
         """`4 x A100 80GB`, or the CPU."""
+        if self.unknown:
+            return "all GPUs"
         if not self.used:
             return "the CPU"
         if self.slice is not None:
             return f"one MIG slice of {short_name(self.used[0])}"
         names = list(dict.fromkeys(short_name(device) for device in self.used))
         return " and ".join(f"{sum(short_name(d) == name for d in self.used)} x {name}" for name in names)
+
+
+def used_links(devices: Devices, inventory: HardwareInventory) -> list[Link]:
+    """Links between two devices that are both in use."""
+    indices = {device.index for device in devices.used}
+    return [link for link in inventory.links if link.first in indices and link.second in indices]
 
 
 def decide_devices(
@@ -61,11 +73,13 @@ def decide_devices(
     wanted = needs.num_gpus_per_node
     if asked(wanted):
         return (*_as_asked(int(wanted), usable, inventory), findings)
+    if not usable and (vendor := _spoken_of(inventory)):
+        return Devices(vendor, unknown=True), _all_of_them(inventory), findings
     if not usable:
         reason = _why_cpu(inventory)
         return (
             Devices("cpu"),
-            _decision("cpu", (), reason, "fair" if inventory.unknown.get("nvidia") else "high"),
+            _decision("cpu", (), reason, "fair" if {"nvidia", "accelerators"} & inventory.unknown.keys() else "high"),
             findings,
         )
     kind = usable[0].vendor
@@ -76,21 +90,30 @@ def decide_devices(
         return (*_one_slice(usable, findings), findings)
     if len(whole) < len(usable):
         findings.append(_mig_finding([device for device in usable if device.mig]))
-    chosen, reason, alternative = _same_kind(whole, fits, findings)
+    chosen, reason, alternative = same_kind(whole, fits, findings)
+    chosen, reason, alternative = without_display(chosen, reason, alternative)
     windows = inventory.platform.system == "windows"
     if windows and len(chosen) > 1:
         reason = f"native Windows has no NCCL, so one GPU of {len(chosen)}; under WSL2 all of them train"
         chosen, alternative = chosen[:1], other(len(chosen), "the training runs under WSL2")
     limit = _ranks_asked_for(needs)
     if limit is not None and limit < len(chosen):
-        reason = f"{limit} of {len(chosen)}, as many as processes were asked for"
-        chosen, alternative = chosen[:limit], other(len(chosen), "all GPUs may be used")
+        everyone = len(chosen)
+        chosen, why = best_connected(chosen, limit, inventory)
+        reason = f"{limit} of {everyone}, as many as processes were asked for{why}"
+        alternative = other(everyone, "all GPUs may be used")
     devices = Devices(kind, tuple(chosen), subset=_must_be_named(chosen, inventory))
     return (
         devices,
-        _decision(kind, chosen, reason, "high" if len({d.name for d in whole}) == 1 else "fair", alternative),
+        _decision(kind, chosen, reason, _sure(whole, inventory), alternative),
         findings,
     )
+
+
+def _sure(whole: list[Accelerator], inventory: HardwareInventory) -> str:
+    if "accelerators.count" in inventory.unknown:
+        return "low"
+    return "high" if len({device.name for device in whole}) == 1 else "fair"
 
 
 def _ranks_asked_for(needs: TrainingNeeds) -> int | None:
@@ -114,13 +137,15 @@ def _as_asked(wanted: int, usable: list[Accelerator], inventory: HardwareInvento
         why = f"{count_of(seen, 'GPU')} stay unused" if seen else "this machine has no GPU"
         return Devices("cpu"), kept({"accelerator": "cpu", "count": 0, "indices": []}, why)
     whole = [device for device in usable if not device.mig] or usable
-    rank = _ranking(whole)
-    chosen = tuple(sorted(whole, key=rank, reverse=True)[:wanted])
-    chosen = tuple(sorted(chosen, key=lambda device: device.index))
+    strongest = sorted(whole, key=ranking(whole), reverse=True)
+    alike = [device for device in strongest if device.name == strongest[0].name] if strongest else []
+    connected, why = best_connected(alike if len(alike) >= wanted else strongest[:wanted], wanted, inventory)
+    chosen = tuple(connected)
     kind = chosen[0].vendor if chosen else "nvidia"
     devices = Devices(kind, chosen, asked_for=wanted, subset=_must_be_named(chosen, inventory))
     there = f"{len(usable)} usable here" if len(usable) >= wanted else f"only {len(usable)} usable on this machine"
-    return devices, kept({"accelerator": kind, "count": wanted, "indices": [device.index for device in chosen]}, there)
+    indices = [device.index for device in chosen]
+    return devices, kept({"accelerator": kind, "count": wanted, "indices": indices}, there + why)
 
 
 def _must_be_named(chosen, inventory: HardwareInventory) -> bool:
@@ -132,68 +157,25 @@ def _must_be_named(chosen, inventory: HardwareInventory) -> bool:
     return not alike or list(chosen) != visible[: len(chosen)]
 
 
-def _same_kind(whole: list[Accelerator], fits: Callable[[int], bool | None], findings: list[Finding]):
-    """(devices, reason, alternative): all of them, or the faster ones where slower ones would set the pace."""
-    names = list(dict.fromkeys(device.name for device in whole))
-    memory = min((device.memory_bytes or 0) for device in whole)
-    if len(names) == 1:
-        size = f" with {gib(memory)} GiB" + (" each" if len(whole) > 1 else "") if memory else ""
-        return whole, f"{len(whole)} x {short_name(whole[0])}{size}", None
-    groups = [[device for device in whole if device.name == name] for name in names]
-    rank = _ranking(whole)
-    best = max(groups, key=lambda group: (rank(group[0]), len(group)))
-    slower = [device for device in whole if device not in best]
-    findings.append(
-        finding(
-            "mixed-gpus",
-            "certain",
-            "different GPUs: every step waits for the slowest",
-            "inventory",
-            ", ".join(f"GPU {device.index}: {short_name(device)}" for device in whole),
-            [
-                "train on the faster kind alone where the model fits",
-                "else give all the same micro-batch and accept the slower pace",
-            ],
-        )
+def _spoken_of(inventory: HardwareInventory) -> str | None:
+    """The maker of GPUs that a text speaks of (links, ports, variables of theirs) without naming one."""
+    if not inventory.from_text or "accelerators" not in inventory.unknown:
+        return None
+    if inventory.sign("amd-gpus"):
+        return "amd"
+    rdma = inventory.network.rdma or inventory.network.fabric in ("infiniband", "roce", "efa")
+    return "nvidia" if rdma or inventory.sign("nvidia-gpus") else None
+
+
+def _all_of_them(inventory: HardwareInventory) -> Decision:
+    ports = ", ".join(f"{port.device}: {port.link_layer or 'link unknown'}" for port in inventory.network.rdma)
+    return Decision(
+        value={"accelerator": "unknown", "count": None, "which": "all", "indices": []},
+        reason="all GPUs of each machine, one process for each: the text speaks of GPU communication but lists none",
+        confidence="low",
+        facts=[ports] if ports else [],
+        alternative=other("the CPU", "the machines have no GPU"),
     )
-    enough = fits(best[0].memory_bytes or 0)
-    if enough is not False and _faster_alone(best, whole):
-        reason = (
-            f"{len(best)} x {short_name(best[0])} alone: with "
-            f"{', '.join(sorted({short_name(d) for d in slower}))} beside it every step "
-            f"would wait for the slower card" + ("" if enough else " (whether the model fits is not known)")
-        )
-        return best, reason, other(len(whole), "the model does not fit on the faster kind alone")
-    reason = f"all {len(whole)}, though they differ: " + (
-        "the model does not fit on the faster kind alone"
-        if enough is False
-        else "together they are faster than the best kind alone"
-    )
-    return (
-        whole,
-        reason,
-        other([device.index for device in best], "the model fits there and the slower cards hold it back"),
-    )
-
-
-def _faster_alone(best: list[Accelerator], everyone: list[Accelerator]) -> bool:
-    """All together run at n times the slowest; unknown speeds count as: the newest kind alone."""
-    speeds = [peak_flops_per_s(device.name, "bf16") or peak_flops_per_s(device.name, "fp16") for device in everyone]
-    if None in speeds:
-        return len(best) * 2 >= len(everyone)
-    mine = peak_flops_per_s(best[0].name, "bf16") or peak_flops_per_s(best[0].name, "fp16")
-    return len(best) * mine >= min(speeds) * len(everyone)
-
-
-def _ranking(devices: list[Accelerator]) -> Callable[[Accelerator], tuple]:
-    """A sort key for strength: the makers' peaks where all are known, else the generation; then memory."""
-    all_known = all(peak_flops_per_s(device.name, "fp16") for device in devices)
-
-    def key(device: Accelerator) -> tuple:
-        first = (peak_flops_per_s(device.name, "fp16"),) if all_known else device.capability or (0, 0)
-        return (first, device.memory_bytes or 0)
-
-    return key
 
 
 def _one_slice(usable: list[Accelerator], findings: list[Finding]) -> tuple[Devices, Decision]:
@@ -206,13 +188,14 @@ def _one_slice(usable: list[Accelerator], findings: list[Finding]) -> tuple[Devi
         device.vendor,
         (device,),
         f"one MIG slice{size}, the largest: slices do not talk to each other",
+        "high" if part and "/" not in part.uuid else "fair",
         alternative=other("the whole GPU", "MIG mode is turned off"),
     )
 
 
 def _mig_finding(devices: list[Accelerator]) -> Finding:
     return finding(
-        "mig-multi-instance",
+        "mig",
         "certain",
         "MIG is on: a process sees one slice, and slices do not communicate",
         "NVML",
@@ -229,6 +212,8 @@ def _why_cpu(inventory: HardwareInventory) -> str:
     if inventory.accelerators:
         gpus = count_of(len(inventory.accelerators), "GPU")
         return f"none of the {gpus} can be used here; {count_of(cores, 'core')} of the CPU can"
+    if "accelerators" in inventory.unknown:
+        return "the text names no GPU, so the CPU is planned with"
     broken = inventory.unknown.get("nvidia") or inventory.unknown.get("amd") or inventory.unknown.get("intel")
     return (
         f"no GPU answers ({broken}); {count_of(cores, 'core')} of the CPU"

@@ -49,13 +49,15 @@ def _towards(inventory: HardwareInventory, address) -> tuple[str | None, str, st
     network = inventory.network
     if address is not None:
         for item in network.interfaces:
-            if any(ipaddress.ip_interface(text).ip == address for text in item.addresses) and item.kind != "loopback":
+            if any(_ip(text) == address for text in item.addresses) and item.kind != "loopback":
                 return item.name, "carries the main address itself", "high"
         matches = []
         for item in network.interfaces:
             if not item.up or item.kind == "loopback":
                 continue
             for text in item.addresses:
+                if _ip(text) is None:
+                    continue
                 subnet = ipaddress.ip_interface(text).network
                 if address.version == subnet.version and address in subnet:
                     matches.append((subnet.prefixlen, 0, item.name, "is on the main address's own network"))
@@ -81,6 +83,24 @@ def _carries(interface: Interface, address) -> bool:
     """Whether it has an address of the main address's kind (of IPv4 where that is not known)."""
     version = address.version if address is not None else 4
     return any(ipaddress.ip_interface(text).version == version for text in interface.addresses)
+
+
+def _ip(text: str):
+    try:
+        return ipaddress.ip_interface(text).ip
+    except ValueError:  # pasted text may hold half an address
+        return None
+
+
+def _real(inventory: HardwareInventory) -> list[Interface]:
+    """Interfaces that can lead to another machine: up, with an IPv4 address, neither virtual nor loopback."""
+    return [
+        item
+        for item in inventory.network.interfaces
+        if item.up
+        and item.kind not in ("virtual", "loopback")
+        and any("." in text and not text.startswith(("127.", "169.254.")) for text in item.addresses)
+    ]
 
 
 def _address(text: str | None):

@@ -66,6 +66,9 @@ def short_name(device: Accelerator) -> str:
             "apple": "Apple GPU",
             "intel": "Intel GPU",
             "ascend": "Ascend NPU",
+            "habana": "Gaudi",
+            "tpu": "TPU",
+            "trainium": "Trainium",
         }[device.vendor]
     name = device.name
     for word in ("NVIDIA ", "GeForce ", "Tesla ", "AMD ", "Instinct ", "Intel(R) "):

@@ -139,4 +139,4 @@ def _batch(preset: Preset, batch: Decision, world: int) -> list[Problem]:
 
 
 def _native(kind: str) -> str:
-    return {"nvidia": "nccl", "amd": "nccl", "intel": "xccl", "ascend": "hccl"}.get(kind, "gloo")
+    return {"nvidia": "nccl", "amd": "nccl", "intel": "xccl", "ascend": "hccl", "habana": "hccl"}.get(kind, "gloo")

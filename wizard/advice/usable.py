@@ -10,6 +10,12 @@ from wizard.hardware.inventory import Accelerator, HardwareInventory
 #: CUDA 13 (Maxwell, Pascal, Volta dropped).
 _OLDEST = (5, 0)
 _OLDEST_CUDA_13 = (7, 5)
+#: Architectures in torch's ROCm wheels. Source: PYTORCH_ROCM_ARCH in the wheels' build scripts.
+_ROCM_WHEELS = (
+    "gfx900", "gfx906", "gfx908", "gfx90a", "gfx94", "gfx95", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx115", "gfx12",
+)  # fmt: skip
+#: Relatives whose kernels run on them, as HSA_OVERRIDE_GFX_VERSION is written.
+_ROCM_RELATIVES = {gfx: "10.3.0" for gfx in ("gfx1031", "gfx1032", "gfx1034", "gfx1035", "gfx1036")} | {"gfx1103": "11.0.0"}
 
 
 def usable_devices(inventory: HardwareInventory, findings: list[Finding]) -> list[Accelerator]:
@@ -30,8 +36,11 @@ def usable_devices(inventory: HardwareInventory, findings: list[Finding]) -> lis
         )
     # one communication library drives one maker's devices
     order = [
-        vendor for vendor in ("nvidia", "amd", "intel", "ascend", "apple") if any(d.vendor == vendor for d in visible)
+        vendor
+        for vendor in ("nvidia", "amd", "habana", "intel", "ascend", "apple")
+        if any(device.vendor == vendor for device in visible)
     ]
+    findings += _not_for_torch([device for device in visible if device.vendor in ("tpu", "trainium")])
     devices = [device for device in visible if device.vendor == order[0]] if order else []
     if devices and not _torch_can(devices[0].vendor, inventory, findings):
         return []
@@ -40,7 +49,7 @@ def usable_devices(inventory: HardwareInventory, findings: list[Finding]) -> lis
 
 def _torch_can(vendor: str, inventory: HardwareInventory, findings: list[Finding]) -> bool:
     build = inventory.software.torch
-    if build is None or vendor in ("apple", "ascend"):  # not installed here: another machine, or an unknown build
+    if build is None or vendor in ("apple", "ascend", "habana"):  # not installed here: another machine, or an unknown build
         return True
     have = {"nvidia": build.cuda, "amd": build.hip, "intel": build.xpu}[vendor]
     if have:
@@ -57,52 +66,101 @@ def _torch_can(vendor: str, inventory: HardwareInventory, findings: list[Finding
             [f"install a {names[vendor]} build of torch (pytorch.org shows the command for this machine)"],
         )
     )
-    return False
+    return inventory.from_text  # a text asks how to do it, and this is the first step; here it has to be done first
+
+
+def _not_for_torch(devices: list[Accelerator]) -> list[Finding]:
+    if not devices:
+        return []
+    return [
+        finding(
+            "gpu-arch-unsupported",
+            "certain",
+            f"{short_name(devices[0])} needs torch-xla or the maker's own stack, which this program does not launch",
+            "inventory",
+            ", ".join(f"{device.index}: {device.name}" for device in devices[:4]),
+            ["train on NVIDIA, AMD or Intel GPUs, or with the maker's own launcher"],
+        )
+    ]
 
 
 def _kernels_for(device: Accelerator, inventory: HardwareInventory, findings: list[Finding]) -> bool:
+    if device.vendor == "amd":
+        return _rocm_kernels_for(device, findings)
     capability = device.capability
     if device.vendor != "nvidia" or capability is None:
         return True
     build = inventory.software.torch
     cuda = _version(build.cuda if build else None)
-    oldest = _OLDEST_CUDA_13 if cuda and cuda >= (13, 0) else _OLDEST
-    too_new = cuda is not None and cuda < (12, 8) and capability >= (10, 0)
-    if capability >= oldest and not too_new:
-        if build is None and capability >= (10, 0):
-            findings.append(
-                finding(
-                    "gpu-arch-not-in-torch-build",
-                    "possible",
-                    f"{short_name(device)} needs a torch built for CUDA 12.8 or newer",
-                    "compute capability",
-                    f"{device.compute_capability}",
-                    ["choose a torch wheel for cu128 or newer"],
-                )
-            )
-        return True
-    summary = (
-        f"{short_name(device)} (compute capability {device.compute_capability}) needs torch for CUDA 12.8 or newer"
-        if too_new
-        else f"{short_name(device)} (compute capability {device.compute_capability}) is too old for present torch"
+    said = f"GPU {device.index}: compute capability {device.compute_capability}; torch " + (
+        f"{build.version}" if build else "not known"
     )
+    if capability >= (10, 0) and (cuda is None or cuda < (12, 8)):
+        return _needs_newer_cuda(device, cuda, said, inventory, findings)
+    if capability >= _OLDEST_CUDA_13 or (capability >= _OLDEST and not (cuda and cuda >= (13, 0))):
+        return True
+    if capability >= _OLDEST:
+        summary = f"{short_name(device)} (compute capability {device.compute_capability}) has no kernels in CUDA 13 wheels"
+        findings.append(
+            finding(
+                "gpu-arch-unsupported", "certain", summary, "compute capability", said,
+                ["install a torch wheel for cu126 or cu128, which still have them"],
+            )
+        )  # fmt: skip
+        return inventory.from_text
     findings.append(
         finding(
-            "gpu-arch-not-in-torch-build",
+            "gpu-arch-unsupported",
             "certain" if build else "likely",
-            summary,
+            f"{short_name(device)} (compute capability {device.compute_capability}) is too old for present torch",
             "compute capability",
-            f"GPU {device.index}: {device.compute_capability}; "
-            f"torch {build.version if build else 'not installed here'}",
-            ["install a torch wheel for cu128 or newer"]
-            if too_new
-            else [
+            said,
+            [
                 "train on the CPU, or on another GPU",
                 "a torch of 1.12 or older still has kernels for it, but this program does not run on that",
             ],
         )
     )
     return False
+
+
+def _needs_newer_cuda(device, cuda, said: str, inventory: HardwareInventory, findings: list[Finding]) -> bool:
+    """Blackwell came with CUDA 12.8; older wheels start and then find no kernel image."""
+    findings.append(
+        finding(
+            "needs-cuda-12.8",
+            "certain" if cuda else "possible",
+            f"{short_name(device)} needs a torch built for CUDA 12.8 or newer",
+            "compute capability",
+            said,
+            ["choose a torch wheel for cu128 or newer (torch 2.7 on)"],
+        )
+    )
+    return cuda is None or inventory.from_text
+
+
+def _rocm_kernels_for(device: Accelerator, findings: list[Finding]) -> bool:
+    """ROCm wheels carry kernels for a short list; a near relative of a listed GPU runs under its name."""
+    gfx = device.architecture
+    relative = _ROCM_RELATIVES.get(gfx or "")
+    if gfx is None or gfx.startswith(_ROCM_WHEELS):
+        return True
+    fix = (
+        [f"set HSA_OVERRIDE_GFX_VERSION={relative}: it then runs as its near relative, which is not supported by AMD"]
+        if relative
+        else ["train on the CPU, or on another GPU"]
+    )
+    findings.append(
+        finding(
+            "gpu-arch-unsupported",
+            "likely",
+            f"torch's ROCm wheels have no kernels for {short_name(device)} ({gfx})",
+            "architecture",
+            f"GPU {device.index}: {gfx}",
+            fix,
+        )
+    )
+    return relative is not None
 
 
 def _version(text: str | None) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 VERSION = 1
 
-Vendor = Literal["nvidia", "amd", "apple", "intel", "ascend"]
+Vendor = Literal["nvidia", "amd", "apple", "intel", "ascend", "habana", "tpu", "trainium"]
 
 
 class _Part(BaseModel):
@@ -29,10 +29,13 @@ class Platform(_Part):
     architecture: str | None = None
     wsl: int | None = Field(None, description="1 or 2 under the Windows Subsystem for Linux")
     container: str | None = Field(None, description="docker, podman, kubernetes, ... where inside one")
+    cloud: str | None = Field(None, description="type of machine where a cloud provider names it: p4d.24xlarge")
     virtual: bool | None = Field(None, description="a hypervisor is underneath")
     iommu: str | None = Field(
-        None, description="what the kernel command line says about the IOMMU, `pt` for pass-through"
+        None, description="what the kernel command line says about the IOMMU: pt (pass-through) | on | off | default"
     )
+    memlock_bytes: int | None = Field(None, description="limit of locked memory; -1 for none")
+    open_files: int | None = Field(None, description="soft limit of open descriptors")
 
 
 class NumaNode(_Part):
@@ -105,6 +108,11 @@ class Accelerator(_Part):
     pcie_width: int | None = None
     pcie_max_width: int | None = None
     processes: int | None = Field(None, description="processes that compute on it now")
+    display: bool | None = Field(None, description="a screen is attached, which takes memory and time")
+    utilization: int | None = Field(None, description="percent of the time in which a kernel ran")
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    ecc_errors: int | None = Field(None, description="uncorrected memory errors since the driver was loaded")
     mig: bool = False
     slices: list[Slice] = Field(default_factory=list)
     fabric: str | None = Field(
@@ -134,6 +142,17 @@ class Link(_Part):
     def nvlinks(self) -> int:
         """NVLink connections between the two; 0 where there are none."""
         return int(self.path[2:]) if self.path.startswith("NV") and self.path[2:].isdigit() else 0
+
+
+class Sign(_Part):
+    """A line of a log or a tool that points to trouble which no field describes."""
+
+    kind: Literal[
+        "acs-redirect", "iommu-fault", "gpu-lost", "gpu-fault", "nvls-failed", "slow-nvidia-smi", "p2p-broken",
+        "fabric-manager-down", "efa", "narrow-pcie", "cross-numa",
+        "nvidia-gpus", "amd-gpus",
+    ]
+    text: str
 
 
 class NicLink(_Part):
@@ -166,6 +185,7 @@ class RdmaPort(_Part):
     rate_gbit: float | None = None
     link_layer: str | None = Field(None, description="InfiniBand, or Ethernet for RoCE")
     opened: bool | None = Field(None, description="whether /dev/infiniband is there to use it")
+    gid_index: int | None = Field(None, description="of a RoCE v2 address with IPv4, where the table could be read")
 
 
 class Network(_Part):
@@ -176,6 +196,10 @@ class Network(_Part):
         default_factory=list, description="what the hosts file says the host's own name is"
     )
     rdma: list[RdmaPort] = Field(default_factory=list)
+    peer_speed_mbit: int | None = Field(None, description="between machines, where no interface is named with it")
+    fabric: Literal["infiniband", "roce", "efa", "slingshot", "wireless"] | None = Field(
+        None, description="the kind of network between machines, where no device is named with it"
+    )
 
     def interface(self, name: str) -> Interface | None:
         return next((item for item in self.interfaces if item.name == name), None)
@@ -214,7 +238,19 @@ class HardwareInventory(_Part):
     environment: dict[str, str] = Field(
         default_factory=dict, description="variables that steer devices and communication"
     )
+    signs: list[Sign] = Field(default_factory=list)
     unknown: dict[str, str] = Field(default_factory=dict, description="what could not be read, and why")
+    evidence: dict[str, str] = Field(
+        default_factory=dict, description="field: `line 4: ...` of the text it was read from; empty for a live machine"
+    )
+
+    @property
+    def from_text(self) -> bool:
+        """Read from pasted text: what it does not mention is unknown, not absent."""
+        return bool(self.evidence) or "text" in self.unknown
+
+    def sign(self, kind: str) -> Sign | None:
+        return next((item for item in self.signs if item.kind == kind), None)
 
     def link(self, first: int, second: int) -> Link | None:
         """The way between two accelerators, whichever order it was written in."""

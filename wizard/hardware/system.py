@@ -52,9 +52,9 @@ def _container(sources: Sources) -> str | None:
 
 
 def _iommu(command_line: str | None) -> str | None:
-    """`pt` (pass-through), `on`, `off`, or None when the command line says nothing."""
+    """`pt` (pass-through), `on`, `off`, `default` where the command line says nothing; None where it is not known."""
     if command_line is None:
         return None
     said = re.findall(r"(?:^|\s)(?:amd_|intel_)?iommu=(\S+)", command_line)
     values = [value for item in said for value in item.split(",")]
-    return next((value for value in ("pt", "off", "on") if value in values), None)
+    return next((value for value in ("pt", "off", "on") if value in values), "default")

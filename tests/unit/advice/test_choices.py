@@ -119,12 +119,12 @@ def test_every_problem_is_reported_at_once():
 @pytest.mark.parametrize(
     "name,wishes,category",
     [
-        ("4x-a100-nvlink", {"backend": "gloo"}, "gloo-on-gpu"),
+        ("4x-a100-nvlink", {"backend": "gloo"}, "slow-gloo-on-gpu"),
         ("cpu-2-cores", {"precision": "bf16"}, "bf16-slow-on-cpu"),
         ("2x-titan-rtx-nvlink", {"precision": "bf16"}, "bf16-emulated-not-hardware"),
         ("mac-m2-pro", {"precision": "fp16"}, "mps-amp-unsupported"),
-        ("cpu-2-cores", {"num_processes_per_node": 2, "threads_per_process": 2}, "too-many-threads"),
-        ("4x-a100-nvlink", {"env": {"NCCL_P2P_DISABLE": "1"}}, "env-without-reason"),
+        ("cpu-2-cores", {"num_processes_per_node": 2, "threads_per_process": 2}, "slow-thread-oversubscription"),
+        ("4x-a100-nvlink", {"env": {"NCCL_P2P_DISABLE": "1"}}, "env-conflict"),
         ("2x-rtx3090-sys", {"num_gpus_per_node": 3}, "num-processes-exceeds-gpus"),
     ],
 )

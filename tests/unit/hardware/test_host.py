@@ -122,7 +122,7 @@ def test_wsl(tmp_path, release, wsl):
 
 
 @pytest.mark.parametrize(
-    "line,iommu", [("ro quiet", None), ("amd_iommu=on iommu=pt", "pt"), ("intel_iommu=on", "on"), ("iommu=off", "off")]
+    "line,iommu", [("ro quiet", "default"), ("amd_iommu=on iommu=pt", "pt"), ("intel_iommu=on", "on"), ("iommu=off", "off")]
 )
 def test_iommu(tmp_path, line, iommu):
     assert probe_platform(machine(tmp_path, {"/proc/cmdline": line})).found["platform"].iommu == iommu
