@@ -29,6 +29,8 @@ WIDE, SMALL = (120, 40), (80, 24)
 _SPACE, _CELL = "&#160;", 12.2
 _TEXT = re.compile(r'(<text class="[^"]*-r\d+") x="([\d.]+)"'
                    r'( y="[\d.]+") textLength="[\d.]+"( [^>]*>)([^<]*)</text>')
+#: Words with single spaces between them; the dots of a chart one by one, since their font is another and its width too.
+_WORD = re.compile("[\u2801-\u28ff]|[^\\s\u2800-\u28ff]+( [^\\s\u2800-\u28ff]+)*")
 #: Background work of the app that must be done before a picture is taken.
 _WORKERS = ("machine", "shelf", "facts", "plan")
 #: The shape of a model of 1.1 billion parameters, for the screens that reckon with one.
@@ -140,7 +142,7 @@ def _anchored(match: re.Match[str]) -> str:
     return "".join(
         f'{head} x="{float(x) + len(unescape(text[: word.start()])) * _CELL:g}"{y} '
         f'textLength="{len(unescape(word.group())) * _CELL:g}"{rest}{word.group()}</text>'
-        for word in re.finditer(r"\S+( \S+)*", text))
+        for word in _WORD.finditer(text))
 
 
 def _step(run: Any) -> int:

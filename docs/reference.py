@@ -18,15 +18,13 @@ RESERVED = {
     "data.kind": "for tasks that this version does not train",
     "distributed.min_nodes": "",
     "distributed.max_nodes": "",
-    "checkpoints.metric": "`keep_best` always goes by the evaluation loss",
-    "script.path": "for a task that this version does not train",
-    "script.args": "for a task that this version does not train",
     "hardware": "a note for people",
     "why": "a note for people",
 }
 #: What the schema's one line has no room for.
 MORE = {
-    "data.columns": "roles: `text`, `messages`, `prompt`, `completion`; see the [guide](guide.md#bring-your-data)",
+    "data.columns": "roles: `text`, `messages`, `prompt`, `completion`; for `text-classification` `text`, `text_pair`, "
+                    "`label`; see the [guide](guide.md#columns)",
     "data.valid": "without it nothing is evaluated",
     "training.eval_every": "a number, or the word; the last step is evaluated too, unless `never`",
     "training.max_grad_norm": "`null`: not clipped",
@@ -34,8 +32,7 @@ MORE = {
                        "secrets are refused",
     "distributed.main_port": "`auto`: any free port on one machine, 29500 for several",
     "distributed.network_interface": "without it, the one that the route to `main_address` takes",
-    "distributed.fsdp": "accelerate's names without `fsdp_`: `version`, `reshard_after_forward`, `offload_params`, "
-                        "`auto_wrap_policy`, `state_dict_type`, `cpu_ram_efficient_loading`, `activation_checkpointing`, ...",
+    "script.path": "see the [guide](guide.md#a-script-of-your-own)",
     "distributed.deepspeed": "laid over the one that the other keys give (ZeRO stage 2)",
     "distributed.max_restarts": "each goes on from the newest checkpoint",
     "checkpoints.every_minutes": "without either only at the end, and when the run is stopped",
@@ -46,10 +43,10 @@ HEAD = """\
 
 <!-- Written by docs/reference.py from the schema; change engine/contract/preset.py and run it again. -->
 
-A preset is one YAML file that says everything about a training. `version`, `name`, `task`, a model and the training
-data are all it needs; every other key has a default, and a key that may be `auto` is decided on the machine that runs
-it. What was decided is in the run's folder (`attempts/0001/resolved.yaml`), and `autotrain-wizard run PRESET --dry-run`
-shows it without starting anything.
+A preset is one YAML file that says everything about a training. `name`, `task`, a model and the training data are all
+it needs (a script of your own needs neither of the two); every other key has a default, and a key that may be `auto` is
+decided on the machine that runs it. What was decided is in the run's folder (`attempts/0001/resolved.yaml`), and
+`autotrain-wizard run PRESET --dry-run` shows it without starting anything.
 
 ```yaml
 version: 1
@@ -66,8 +63,8 @@ How it is read:
 - Scalars are those of YAML 1.2: `3e-5` is a number, `no` is text, `12:30` is text. Only `true` and `false` are truth
   values.
 - Relative paths start from the preset's own folder; those of a shipped preset from the current folder.
-- `${...}` is not expanded: a preset does not read the environment. Secrets belong in the shell's environment, which
-  every rank inherits.
+- A preset does not read the environment and holds no secrets: `${NAME}` is an error everywhere but in EXPANDED, where
+  it names a variable. What ranks need of tokens they inherit from the shell.
 - On the command line every key is written with dots: `--set training.max_steps=20`. A key of a pair of which only one
   may be given (`epochs` and `max_steps`, `warmup_ratio` and `warmup_steps`, `every_steps` and `every_minutes`,
   `model.path` and `model.from_config`) then replaces the other.
@@ -80,12 +77,13 @@ How it is read:
 
 def reference() -> str:
     """The whole text of `preset.md`."""
+    from engine.contract.load import EXPANDED_KEYS
     from engine.contract.preset import TRAINABLE_TASKS, Preset
 
-    parts = [HEAD]
+    parts = [HEAD.replace("EXPANDED", ", ".join(f"`{key}`" for key in EXPANDED_KEYS))]
     top = [(name, field) for name, field in Preset.model_fields.items() if not _section(field.annotation)]
     parts.append(_table("At the top", "", top))
-    parts.append(f"This version trains {' and '.join(f'`{task}`' for task in TRAINABLE_TASKS)}. The other task names are "
+    parts.append(f"This version trains {', '.join(f'`{task}`' for task in TRAINABLE_TASKS)}. The other task names are "
                  "reserved: a preset that uses one is understood and refused.\n")
     for name, field in Preset.model_fields.items():
         section = _section(field.annotation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 import shlex
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.contract.load import parse_preset
+from engine.contract.load import known_keys, parse_preset
 from wizard.cli import build_parser
 from wizard.launch.supported import check_supported
 
@@ -105,6 +106,13 @@ def _anchors(page: Path) -> set[str]:
     """Anchors of headings, as the usual renderers make them."""
     titles = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_what_the_reference_adds_is_about_keys_that_exist():
+    spec = importlib.util.spec_from_file_location("docs_reference", ROOT / "docs" / "reference.py")
+    reference = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(reference)
+    assert not (reference.RESERVED.keys() | reference.MORE.keys()) - set(known_keys())
 
 
 def test_the_reference_is_that_of_the_schema():
