@@ -143,9 +143,11 @@ def recommend(
     if needs.task == "script":
         decisions, settings = script_decisions(decisions, needs), script_settings(settings, needs)
         unknown = script_unknown(unknown)
+    if devices.unknown:
+        decisions, settings = without_count(decisions, settings)
     return Recommendation(
         decisions=decisions,
-        findings=_by_weight(findings),
+        findings=cited(_by_weight(findings), inventory),
         unknown=unknown,
         settings=settings,
         num_nodes=needs.num_nodes,

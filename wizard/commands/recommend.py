@@ -20,8 +20,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a preset: a file, or the name of a shipped or saved one; without it a plain fine-tune is assumed",
     )
-    parser.add_argument(
-        "--inventory", metavar="FILE", help="decide for another machine: what `probe --json` printed there"
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--inventory",
+        dest="inventories",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="decide for another machine: what `probe --json` printed there; once for each machine of a job on several",
+    )
+    where.add_argument(
+        "--from-text",
+        metavar="FILE",
+        help="decide for a machine that text describes: nvidia-smi, topo -m, rocm-smi, ibstatus, lscpu, collect_env, "
+        "plain words; - for standard input",
     )
     parser.add_argument(
         "--set",
@@ -43,12 +55,25 @@ def run(args: argparse.Namespace) -> int:
     from wizard.hardware.probe import read_inventory
     from wizard.launch.overrides import parse_settings
 
+    settings, reading, others = parse_settings(args.overrides), None, []
     try:
-        inventory = load_inventory(args.inventory) if args.inventory else read_inventory()
+        if args.from_text:
+            from wizard.hardware.reading.source import read_machine_text
+
+            reading = read_machine_text(args.from_text)
+            inventory = reading.inventory
+        elif args.inventories:
+            inventory, *others = [load_inventory(path) for path in args.inventories]
+        else:
+            inventory = read_inventory()
     except ValueError as error:
         raise UsageError(str(error), "`autotrain-wizard probe --json > FILE` writes an inventory") from None
-    needs, model, data = _wishes(args.preset, parse_settings(args.overrides), elsewhere=args.inventory is not None)
-    recommendation = recommend(inventory, needs, model, data)
+    needs, model, data = _wishes(args.preset, settings, elsewhere=bool(reading or args.inventories))
+    if reading is not None:
+        from wizard.advice.described import needs_of
+
+        needs = needs_of(reading, needs)
+    recommendation = recommend(inventory, needs, model, data, others)
     if args.json:
         print(json.dumps(recommendation.public(), indent=2, ensure_ascii=False))
     else:
