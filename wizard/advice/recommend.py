@@ -11,6 +11,7 @@ from engine.contract.findings import Decision, Finding
 from wizard.advice.backend import decide_backend
 from wizard.advice.batch import batch_findings, decide_batch
 from wizard.advice.choices import choice_findings
+from wizard.advice.citing import cited
 from wizard.advice.concerns import machine_findings
 from wizard.advice.conflicts import conflict_findings
 from wizard.advice.devices import Devices, decide_devices
@@ -18,6 +19,7 @@ from wizard.advice.environment import decide_env
 from wizard.advice.memory import SHARE_GPU, Setting, budget_bytes, decide_memory, estimate, holds
 from wizard.advice.network import decide_bucket, decide_network
 from wizard.advice.nodes import compared
+from wizard.advice.open_count import without_count
 from wizard.advice.optimizer import decide_learning_rate
 from wizard.advice.precision import SAFE, UNKNOWN, decide_precision
 from wizard.advice.processes import decide_processes, decide_threads

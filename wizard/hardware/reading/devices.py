@@ -25,7 +25,7 @@ def groups_of(facts: Facts) -> list[tuple[Group, Fact]]:
             continue
         group: Group = fact.value
         count = group.count
-        if count and not group.per_node and nodes > 1:
+        if count and not group.per_node and nodes > 1 and not _is_a_board(group.name, count):
             count = count // nodes if count % nodes == 0 else count
         group = Group(group.name, count, group.memory_bytes)
         before = found.get(group.name)
@@ -33,6 +33,12 @@ def groups_of(facts: Facts) -> list[tuple[Group, Fact]]:
             memory = group.memory_bytes or (before[0].memory_bytes if before else None)
             found[group.name] = (Group(group.name, group.count, memory), fact)
     return _without_vaguer(list(found.values()))
+
+
+def _is_a_board(name: str, count: int) -> bool:
+    """Boards with soldered GPUs hold four or eight (a few sixteen): that many are what each node has, not the sum."""
+    model = known_model(name)
+    return model is not None and model.joined_by == "switch" and count in (4, 8, 16)
 
 
 def _without_vaguer(groups: list[tuple[Group, Fact]]) -> list[tuple[Group, Fact]]:
@@ -62,6 +68,9 @@ def count_devices(facts: Facts, devices: dict[int, Accelerator], unknown: dict[s
         nameless = [device for device in devices.values() if device.name is None]
         have = len(mine) + (len(nameless) if len(groups) == 1 else 0)
         wanted = _wanted(group, model, have, fact, facts, unknown)
+        said: Group = fact.value
+        if not said.per_node and (facts.value("nodes") or 1) > 1:
+            unknown["accelerators.per_node"] = f"`{fact.line}` does not say whether on each; {wanted} on each are planned for"
         if wanted > MOST:
             continue
         for _ in range(wanted - have):
