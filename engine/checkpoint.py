@@ -53,6 +53,7 @@ class Checkpointer:
 
         def prepare() -> None:
             shutil.rmtree(partial, ignore_errors=True)
+            self.run.checkpoints.mkdir(mode=0o700, exist_ok=True)  # someone may have cleared it away
             partial.mkdir(mode=0o700)
 
         self._together(prepare if self.keeper else None, step)
@@ -148,6 +149,8 @@ def disk_error(error: Exception, what: str, where: Path) -> Exception:
     torch's and safetensors' writers report a full disk as errors of their own, so the free space decides.
     """
     cause = _errno(error)
+    if not where.is_dir():
+        return DiskError(f"{what} could not be written: the folder {where} is gone")
     free = shutil.disk_usage(where).free
     if cause == errno.ENOSPC or (not isinstance(error, OSError) and free < 1 << 20):
         return DiskError(f"{what} could not be written: no space left on the disk of {where} "

@@ -240,6 +240,7 @@ class EventWriter:
     def __init__(self, path: Path, rank: int, attempt: int):
         self.rank, self.attempt, self.lost = rank, attempt, 0
         self._seq = 0
+        self._half = False
         self._lock = threading.Lock()
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
         if self._file.tell():  # a rank killed in the middle of a line must not spoil our first one
@@ -255,10 +256,16 @@ class EventWriter:
                       "t_mono_s": round(time.monotonic(), 4), "attempt": self.attempt, "rank": self.rank,
                       "seq": self._seq, **fields}
             self._seq += 1
+            line = (json.dumps(finite(record), ensure_ascii=False) + "\n").encode()
+            if self._half:
+                line = b"\n" + line
             try:
-                self._file.write((json.dumps(finite(record), ensure_ascii=False) + "\n").encode())
+                # a disk takes what still fits: the rest of this line is lost, and must not spoil the next one
+                self._half = self._file.write(line) < len(line)
             except OSError:
                 self.lost += 1
+            else:
+                self.lost += self._half
 
     def close(self) -> None:
         self._file.close()

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from engine.contract.events import parse_line
 from engine.contract.run_dir import ENDED, RunDir, Status
-from wizard.errors import ExitCode
+from wizard.errors import ExitCode, WizardError
 from wizard.launch.liveness import current_status
 from wizard.monitor import outcome
 from wizard.monitor.json_lines import follow_json
@@ -154,6 +154,8 @@ def wait_for_first_step(run: RunDir, signals: StopSignals) -> ExitCode:
             if status.state != "finished":
                 say(outcome.summary(run, status))
             return signals.code(status)
+        if status is None and not run.root.is_dir():
+            raise WizardError(f"{run.root}: the run's folder was removed", code=ExitCode.LOST)
         time.sleep(_POLL_S)
 
 

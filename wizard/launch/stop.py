@@ -45,15 +45,17 @@ def _until_ended(run: RunDir, now: bool, timeout_s: float | None) -> Status:
     began = time.monotonic()
     while True:
         status = current_status(run)
-        if status is None or status.state in ENDED:
-            if status is not None and status.state == "lost":
+        if status is None and not run.root.is_dir():
+            raise WizardError(f"{run.root}: the run's folder was removed", "its supervisor ends what is left of it", ExitCode.LOST)
+        if status is not None and status.state in ENDED:
+            if status.state == "lost":
                 end_recorded(status)
-            return status or run.read_status()
+            return status
         waited = time.monotonic() - began
-        if now and waited > _AT_ONCE_S:
+        if status is not None and now and waited > _AT_ONCE_S:
             end_recorded(status)
         if timeout_s is not None and waited > timeout_s:
-            raise WizardError(f"{run.root}: still {status.state} after {timeout_s:.0f} s",
+            raise WizardError(f"{run.root}: still {status.state if status else 'without a status'} after {timeout_s:.0f} s",
                               "wait longer, or stop it at once: autotrain-wizard stop --now", ExitCode.LOST)
         time.sleep(_POLL_S)
 

@@ -25,6 +25,7 @@ class Patience:
     before_training_s: float = 10.0
     leftovers_s: float = 15.0
     ended_s: float = 30.0
+    folder_gone_s: float = 20.0
 
 
 class StopLadder:

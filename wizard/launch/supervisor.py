@@ -55,6 +55,7 @@ class Supervisor:
         self.status = Status(state="starting", attempt=attempt, started_unix_s=self.started_unix_s,
                              processes=[process_record("supervisor")])
         self._failed_at: float | None = None
+        self._gone_at: float | None = None
 
     def supervise(self) -> Status:
         """Run the attempt, and those that follow a crash, to the end; returns the final status."""
@@ -92,6 +93,8 @@ class Supervisor:
             if request is not None:
                 ladder.act(at_once=request is False)
             self._clear_stuck(launcher.pid)
+            if self._folder_gone():
+                processes.end(self._everything(), grace_s=0)
         while self.watch.poll():
             pass
         processes.end(self._everything(), grace_s=2.0)
@@ -134,7 +137,7 @@ class Supervisor:
             self.status.state = "running"
         if self._stop_request() is not None:
             self.status.state = "stopping"
-        if self.status != before:
+        if self.status != before or not self.run.status.exists():
             self._write_status()
 
     def _stop_request(self) -> bool | None:
@@ -169,6 +172,15 @@ class Supervisor:
                 trace.cleared = trace.cleared or hangs
             # not only the recorded ones: a rank that hangs while it connects has not told its pid yet
             processes.end(processes.descendants(launcher), grace_s=0)
+
+    def _folder_gone(self) -> bool:
+        """Whether the run's folder was removed: nothing of the training could be kept. A network disk may be away for
+        a moment."""
+        if self.run.root.is_dir():
+            self._gone_at = None
+            return False
+        self._gone_at = self._gone_at or time.monotonic()
+        return time.monotonic() - self._gone_at > self.patience.folder_gone_s
 
     def _everything(self) -> list[psutil.Process]:
         """All that this attempt started and that still lives: descendants, orphans adopted, and recorded pids."""

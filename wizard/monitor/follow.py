@@ -14,20 +14,26 @@ POLL_S = 0.5
 NO_STATUS_S = 60.0
 #: Events of ranks that end together reach the files a moment after the status, over a network file system.
 DRAIN_S = 5.0
+#: A folder that is away for so long was removed; a network disk comes back sooner.
+GONE_S = 10.0
 
 
 def follow(reader: RunReader, after_poll: Callable[[], None], poll_s: float = POLL_S) -> Status:
     """Poll until the end and call `after_poll` each time; returns the final status.
 
-    A run without any status for a minute counts as lost.
+    A run without any status for a minute counts as lost, and so does one whose folder was removed.
     """
     began = time.monotonic()
     ended: float | None = None
+    gone: float | None = None
     while True:
         state = reader.poll()
         after_poll()
         now = time.monotonic()
         status = state.status
+        gone = None if reader.run.root.is_dir() else gone or now
+        if gone is not None and now - gone > GONE_S:
+            return folder_gone(reader.run, state.attempt)
         if status is None and now - began > NO_STATUS_S:
             return no_status(reader.run)
         if status is not None and status.state in ENDED:
@@ -36,6 +42,12 @@ def follow(reader: RunReader, after_poll: Callable[[], None], poll_s: float = PO
                 return status
         if reader.caught_up:
             time.sleep(poll_s)
+
+
+def folder_gone(run: RunDir, attempt: int = 0) -> Status:
+    """What is known of a run whose folder was removed while it was followed."""
+    return Status(state="lost", attempt=attempt, started_unix_s=time.time(), ended_unix_s=time.time(), exit_reason=ExitReason(
+        kind="lost", message=f"the run's folder was removed: {run.root}"))
 
 
 def no_status(run: RunDir) -> Status:

@@ -12,7 +12,8 @@ from wizard.monitor.tail import plain_text
 _NOISE = re.compile(
     r"^\s*$|^\s*[\^~]+\s*$|^\s*[-=*]{5,}\s*$|FutureWarning|UserWarning|DeprecationWarning|\bit/s\]|\bs/it\]|\d+%\|"
     r"|torch/distributed/(elastic|run|launcher)|accelerate/commands|File \"<frozen|^W\d{4} |^E\d{4} .*(elastic|api\.py)"
-    r"|^\s*warnings\.warn\(|destroy_process_group\(\) was not called|Error in sys\.excepthook")
+    r"|^\s*warnings\.warn\(|^=+$|ChildFailedError|^engine\.\w+ FAILED|^(Failures|Root Cause \(first observed failure\)):|^\[\d+\]:$|^\s*<\w+>$"
+    r"|^  (time|host|rank|exitcode|error_file|traceback) *:|destroy_process_group\(\) was not called|Error in sys\.excepthook")
 _TRACEBACK = "Traceback (most recent call last)"
 _MESSAGE_LINES = 4
 #: Errors that another rank's end causes: they are shown only where there is no other.

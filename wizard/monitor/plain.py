@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections import deque
@@ -56,6 +57,7 @@ class PlainLines:
         self._detail: tuple[float, str] | None = None
         self._last_step = 0
         self._still: set[int] = set()
+        self._told: set[str] = set()
         self._stopping = False
 
     def after_poll(self) -> None:
@@ -65,6 +67,7 @@ class PlainLines:
             began = state.status.started_unix_s if state.status and not self._announced else time.time()
             self._announce(state.attempt, began)
         self._watch_health()
+        self._tell_problems()
         if state.state == "stopping" and not self._stopping:
             self._stopping = True
             self._say(time.time(), "stopping", "a checkpoint is written at the end of this step")
@@ -186,6 +189,14 @@ class PlainLines:
     def _of_here(self) -> str:
         here = words.here_words(self.reader.state)
         return f" of {here}" if here else ""
+
+    def _tell_problems(self) -> None:
+        """What is odd about the run's files, each once however its numbers grow."""
+        for problem in self.reader.problems():
+            kind = re.sub(r"[\d,]+", "", problem)
+            if kind not in self._told:
+                self._told.add(kind)
+                self._say(time.time(), "warning", problem)
 
     def _watch_health(self) -> None:
         still = {found.rank: found for found in health.still_ranks(self.reader.state, time.time())}

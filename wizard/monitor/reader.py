@@ -95,7 +95,7 @@ class RunReader:
         found = []
         state = self.state
         if not self.run.root.is_dir():
-            found.append(f"the run's folder is gone: {self.run.root}")
+            return [f"the run's folder is gone: {self.run.root}"]
         if state.newer_version is not None:
             found.append(f"events of version {state.newer_version} are newer than this program: some may be missing here")
         if state.unreadable:
