@@ -83,16 +83,16 @@ def choice_findings(
                 {"distributed.backend": "auto", "distributed.strategy": "auto"},
             )
         )
-    if strategy in ("fsdp", "deepspeed") and cpu:
+    if strategy == "deepspeed" and cpu:
         found.append(
             finding(
-                "sharding-on-cpu",
+                "deepspeed-on-cpu",
                 "certain",
-                f"{strategy} does not shard on a CPU",
+                "DeepSpeed is for GPUs",
                 "preset",
                 f"distributed.strategy: {strategy}",
-                ["set distributed.strategy to ddp"],
-                {"distributed.strategy": "ddp"},
+                ["set distributed.strategy to fsdp, which shards on a CPU too, or ddp"],
+                {"distributed.strategy": "fsdp"},
             )
         )
     if needs.quantization and cpu:

@@ -95,8 +95,10 @@ def impossible(preset: Preset, recommendation: Recommendation) -> list[Problem]:
         )
     elif world == 1 and backend != "none":
         wrong("distributed.backend", backend, "none or auto: one process on one machine has nobody to talk to")
-    if strategy in ("fsdp", "deepspeed") and cpu:
-        wrong("distributed.strategy", strategy, "ddp, single or auto: nothing is sharded on a CPU")
+    if strategy == "deepspeed" and cpu:
+        wrong("distributed.strategy", strategy, "fsdp, ddp or auto: DeepSpeed is for GPUs")
+    if strategy == "fsdp" and backend == "gloo" and not cpu:
+        wrong("distributed.backend", backend, "auto: fsdp reduces and scatters GPU tensors, which Gloo does not")
     missing = {finding.category for finding in recommendation.findings}
     if "bitsandbytes-not-installed" in missing and not cpu:
         wrong("model.quantization", preset.model.quantization, "pip install 'autotrain-wizard[quantization]' first")

@@ -80,8 +80,8 @@ def _strategies(needs: TrainingNeeds, world: int, cpu: bool) -> list[str]:
         return [needs.strategy]
     if world == 1 and needs.backend in ("auto", "none"):
         return ["single"]
-    # accelerate turns FSDP on a CPU into DDP without a word; and a frozen 16-bit or quantized base does not shard
-    # together with fp32 adapters, for which int4 is the better way to make room
+    # sharding is left to those who ask for it on a CPU, where each gather takes time from the same cores, and for
+    # adapters, for which an int4 base is the better way to make room
     return ["ddp"] if cpu or needs.adapter or needs.quantization else ["ddp", "fsdp"]
 
 

@@ -23,6 +23,12 @@ def check_supported(preset: Preset, file: str | None = None) -> None:
         elif is_secret(name):
             problems.append(Problem(key=key, found="a secret", file=file,
                                     expected="it in the shell's environment, which every rank inherits"))
+    if preset.distributed.strategy == "fsdp" and preset.model.quantization:
+        problems.append(Problem(key="distributed.strategy", found="fsdp with model.quantization", file=file,
+                                expected="ddp: quantized weights are not cut into shards"))
+    if preset.distributed.fsdp.offload_params and preset.distributed.num_gpus_per_node == 0:
+        problems.append(Problem(key="distributed.fsdp.offload_params", found="true without GPUs", file=file,
+                                expected="false: the weights are in host memory already"))
     if preset.distributed.num_nodes > 1 and not preset.distributed.main_address:
         problems.append(Problem(key="distributed.main_address", found="nothing", file=file,
                                 expected="the address of the first machine, as the others reach it"))

@@ -88,7 +88,9 @@ def test_the_persons_variable_wins():
         ("2x-rtx3090-sys", "distributed: {strategy: single, num_gpus_per_node: 2}\n", "distributed.strategy"),
         ("2x-rtx3090-sys", "distributed: {backend: xccl}\n", "distributed.backend"),
         ("windows-2x-rtx3090", "distributed: {backend: nccl, num_gpus_per_node: 2}\n", "distributed.backend"),
-        ("cpu-2-cores", "distributed: {strategy: fsdp, num_processes_per_node: 2}\n", "distributed.strategy"),
+        ("cpu-2-cores", "distributed: {strategy: deepspeed, num_processes_per_node: 2}\n", "distributed.strategy"),
+        ("cpu-2-cores", "distributed: {strategy: fsdp, num_processes_per_node: 1}\n", "distributed.strategy"),
+        ("4x-a100-nvlink", "distributed: {strategy: fsdp, backend: gloo}\n", "distributed.backend"),
         ("cpu-2-cores", "training: {precision: fp16}\n", "training.precision"),
         ("cpu-2-cores", "model: {path: a/b, quantization: int4, adapter: {type: lora}}\n", "model.quantization"),
         ("4x-a100-nvlink", "training: {global_batch: 6}\n", "training.global_batch"),
@@ -111,7 +113,7 @@ def test_what_is_impossible_is_refused_by_its_key(name, text, key):
 def test_every_problem_is_reported_at_once():
     found = problems(
         "cpu-2-cores",
-        "training: {precision: fp16}\ndistributed: {backend: nccl, num_processes_per_node: 2, strategy: fsdp}\n",
+        "training: {precision: fp16}\ndistributed: {backend: nccl, num_processes_per_node: 2, strategy: deepspeed}\n",
     )
     assert set(found) == {"training.precision", "distributed.backend", "distributed.strategy"}
 
@@ -226,6 +228,12 @@ def test_two_processes_take_two_gpus_of_four():
     assert values(advise("4x-a100-nvlink", num_processes_per_node=2))["devices"]["indices"] == [0, 1]
 
 
+def test_fsdp_on_a_cpu_is_for_those_who_ask():
+    text = PLAIN + "distributed: {strategy: fsdp, num_processes_per_node: 2, num_gpus_per_node: 0}\n"
+    assert resolved("cpu-2-cores", text).distributed.strategy == "fsdp"
+    assert values(advise("cpu-2-cores", num_processes_per_node=2))["strategy"] == "ddp"
+
+
 def test_a_mac_joins_others_on_its_cpu():
     chosen = values(advise("mac-m2-pro", num_nodes=2, main_address="10.0.0.9"))
     assert (chosen["devices"]["count"], chosen["backend"], chosen["strategy"]) == (0, "gloo", "ddp")
@@ -264,7 +272,7 @@ def test_any_choice_resolves_to_something_consistent_or_is_refused_in_words(name
         assert how.num_gpus_per_node in (0, how.num_processes_per_node)
         assert how.num_gpus_per_node <= len(inventory.accelerators)
         assert how.backend in ("none", "gloo") or how.num_gpus_per_node > 0
-        assert how.strategy != "fsdp" or how.num_gpus_per_node > 0
+        assert how.strategy != "fsdp" or how.backend != "gloo" or how.num_gpus_per_node == 0
     assert 0 < refused < len(every_choice())
 
 
