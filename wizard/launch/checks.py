@@ -10,6 +10,7 @@ import socket
 import tempfile
 from pathlib import Path
 
+from engine.contract.outside import what_is_missing
 from engine.contract.preset import Preset
 from wizard import formatting
 from wizard.errors import PreflightError
@@ -24,14 +25,23 @@ _OPTIMIZER_BYTES = {"adamw": 8, "sgd": 4}
 
 
 def check_launch(resolved: Preset, model: ModelFacts | None, folder: Path, node_rank: int = 0) -> None:
-    """Raises PreflightError when `folder` (where the run goes) cannot take the run, the port is taken, or
-    the other machines cannot be met.
+    """Raises PreflightError when `folder` (where the run goes) cannot take the run, the port is taken, the other
+    machines cannot be met, or rank 0 could not report where the preset says.
     """
+    if node_rank == 0:
+        check_outside(resolved)
     check_writable(folder)
     check_disk(folder, bytes_needed(resolved, model))
     if node_rank == 0:
         check_port(resolved)
     check_rendezvous(resolved, node_rank)
+
+
+def check_outside(resolved: Preset) -> None:
+    """Raises PreflightError when a tracker's package or the hub's token is not there; rank 0's machine needs them."""
+    missing = what_is_missing(resolved, os.environ)
+    if missing:
+        raise PreflightError("; ".join(what for what, _ in missing), "; ".join(todo for _, todo in missing))
 
 
 def check_writable(folder: Path) -> None:

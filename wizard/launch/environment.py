@@ -17,6 +17,8 @@ _STRIPPED = re.compile(
 )
 #: A person's own settings of the network and the devices: they pass, and are written down with the launch.
 _NOTED = re.compile(r"(NCCL|RCCL|GLOO|TORCH_NCCL|TORCH_DISTRIBUTED|UCX|FI|OMP|MKL|KMP|CUDA|HIP|ROCR|HSA|ZE|HF)_.*")
+#: What an access token of the hub looks like, whatever variable it is in.
+_TOKEN = re.compile(r"hf_\w{8,}")
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_KEY|PRIVATE_KEY)$", re.IGNORECASE)
 
 
@@ -28,7 +30,7 @@ def stripped(environment: Mapping[str, str]) -> list[str]:
 def noted(environment: Mapping[str, str]) -> dict[str, str]:
     """Inherited variables that ranks will see and that may matter to communication, without secrets."""
     return {name: value for name, value in sorted(environment.items())
-            if _NOTED.fullmatch(name) and not _STRIPPED.fullmatch(name) and not is_secret(name)}
+            if _NOTED.fullmatch(name) and not _STRIPPED.fullmatch(name) and not is_secret(name) and not _TOKEN.search(value)}
 
 
 def is_secret(name: str) -> bool:

@@ -37,7 +37,7 @@ def summary(run: RunDir, status: Status, state: RunState | None = None) -> str:
     if status.state == "finished":
         if model := shown_model(run, status, state.task):
             lines.append(f"  model   {model}")
-        lines += sample(state)
+        lines += result(state) + sample(state)
     elif status.state in ("failed", "lost"):
         lines += cause(status) + log_end(run, status)
     elif status.state not in ("stopped",):
@@ -82,6 +82,17 @@ def _trained(state: RunState) -> str:
     if state.throughput.tokens_per_s_mean() is not None or state.throughput.samples_per_s_mean() is not None:
         parts.append(f"mean {words.speed_mean(state)}")
     return ": " + ", ".join(parts)
+
+
+def result(state: RunState) -> list[str]:
+    """What the final model is where it is not simply the last step's, and where else it went."""
+    exported, lines = state.exported or {}, []
+    if exported.get("best") and exported.get("step") != state.step:
+        how = f"{words.one_line(exported.get('metric'))} {formatting.loss(exported.get('value'))}"
+        lines.append(f"          of step {exported['step']:,}, the best evaluation ({how})")
+    if state.pushed:
+        lines.append(f"  hub     {words.one_line(state.pushed.get('url'), 200)}")
+    return lines
 
 
 def sample(state: RunState) -> list[str]:

@@ -73,6 +73,8 @@ class RunState:
         self.evaluation_s, self.evaluations = 0.0, 0
         self.checkpoint_s, self.checkpoints = 0.0, 0
         self.generation: dict[str, Any] | None = None
+        self.exported: dict[str, Any] | None = None
+        self.pushed: dict[str, Any] | None = None
         self.warnings: deque[dict[str, Any]] = deque(maxlen=100)
         self.warnings_seen = 0
         self.lost_steps = 0
@@ -291,6 +293,12 @@ class RunState:
     def _pause(self, event: dict[str, Any]) -> None:
         step = event.get("step", 0)
         self._pauses[step] = self._pauses.get(step, 0.0) + (event.get("duration_s") or 0.0)
+
+    def _on_exported(self, event: dict[str, Any]) -> None:
+        self.exported = event
+
+    def _on_pushed(self, event: dict[str, Any]) -> None:
+        self.pushed = event
 
     def _on_generation(self, event: dict[str, Any]) -> None:
         self.generation = event

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.contract.run_dir import RunDir, Status
 from wizard import formatting
 from wizard.monitor import health, words
-from wizard.monitor.outcome import cause, log_end, resume, sample
+from wizard.monitor.outcome import cause, log_end, result, resume, sample
 from wizard.monitor.plain import shown_model
 from wizard.monitor.ranks import PARTS, RankState
 from wizard.monitor.series import Series, thin
@@ -243,7 +243,7 @@ def _end(run: RunDir, state: RunState) -> End:
     lines: list[str] = []
     if status.state == "finished":
         lines.append(f"model   {shown_model(run, status)}")
-        lines += [line.removeprefix("  ") for line in sample(state)]
+        lines += [line.removeprefix("  ") for line in result(state) + sample(state)]
     elif status.state in ("failed", "lost"):
         lines += [line.removeprefix("  ") for line in cause(status)]
     if status.state != "finished":

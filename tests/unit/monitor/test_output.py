@@ -175,3 +175,11 @@ def test_without_a_rank_the_launchers_log_is_read(tmp_path):
     run = RunDir.create(tmp_path, "x")
     run.launcher_log.write_text("python: can't open file\n")
     assert logs.failure_lines(run, None) == (run.launcher_log, ["python: can't open file"])
+
+
+def test_the_closing_words_name_the_best_step_and_the_hub(tmp_path):
+    fake = FakeRun(tmp_path, steps=60).play()
+    fake.write(0, "exported", path=str(fake.run.model), step=40, best=True, metric="eval_loss", value=2.3456)
+    fake.write(0, "pushed", repo="me/model", url="https://hub.example/me/model", private=True)
+    text = outcome.summary(fake.run, fake.run.read_status())
+    assert re.search(r"model .*\n          of step 40, the best evaluation \(eval_loss 2\.34\d\)\n  hub     https://hub\.example/me/model\n", text)
