@@ -80,12 +80,13 @@ class ChoiceList(Widget, can_focus=True):
         """One line a choice, and headings; where the details do not fit beside the labels they go below."""
         lines: list[Text] = []
         self._rows = []
-        label_width = min(max((cell_len(choice.label) for choice in self.choices), default=0), 34)
+        label_width = self._label_width(0)
         longest = max((cell_len(choice.impossible or choice.detail) for choice in self.choices), default=0)
         beside = self._quiet or 5 + label_width + 3 + longest + 14 <= width
         style = self.get_component_rich_style
         for index, choice in enumerate(self.choices):
             if index in self.headings:
+                label_width = self._label_width(index)
                 lines += [Text(""), Text(self.headings[index], style("choice-list--heading"))]
                 self._rows += [None, None]
             marked = index == self.index
@@ -106,6 +107,11 @@ class ChoiceList(Widget, can_focus=True):
                 lines.append(Text("     " + detail, style("choice-list--detail"), no_wrap=True, overflow="ellipsis"))
                 self._rows.append(index)
         return lines
+
+    def _label_width(self, first: int) -> int:
+        """Cells for the labels from `first` to the next heading: long names leave less for the details beside them."""
+        after = min((index for index in self.headings if index > first), default=len(self.choices))
+        return min(max((cell_len(choice.label) for choice in self.choices[first:after]), default=0), 34)
 
     def watch_index(self) -> None:
         if self.chosen:
