@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,10 @@ def save_model(model: Any, tokenizer: Any, folder: Path, merge: bool, dtype: tor
         model = model.to(dtype)
     model.config.use_cache = True
     model.save_pretrained(folder)
+    if hasattr(model, "peft_config") and getattr(model.config, "problem_type", None):
+        # no file of an adapter has the names of the classes, and with a config.json it would be taken for a whole model
+        names = [model.config.id2label[number] for number in sorted(model.config.id2label)]
+        (folder / "classes.json").write_text(json.dumps(names, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     tokenizer.save_pretrained(folder)
 
 
