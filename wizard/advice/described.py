@@ -20,8 +20,7 @@ def needs_of(reading: TextReading, needs: TrainingNeeds) -> TrainingNeeds:
         nodes = update["num_nodes"] = reading.nodes
     if reading.main_address and needs.main_address is None:
         update["main_address"] = reading.main_address
-    if reading.cpu_only and not asked(needs.num_gpus_per_node):
-        update["num_gpus_per_node"] = 0
-        if reading.ranks and reading.ranks >= nodes and not asked(needs.num_processes_per_node):
-            update["num_processes_per_node"] = reading.ranks // nodes
+    ranks_of_a_cpu = reading.cpu_only and not asked(needs.num_processes_per_node)
+    if ranks_of_a_cpu and reading.ranks and reading.ranks >= nodes:
+        update["num_processes_per_node"] = reading.ranks // nodes
     return needs.model_copy(update=update)

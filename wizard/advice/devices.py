@@ -211,7 +211,9 @@ def _why_cpu(inventory: HardwareInventory) -> str:
     cores = inventory.cpu.usable_cores
     if inventory.accelerators:
         gpus = count_of(len(inventory.accelerators), "GPU")
-        return f"none of the {gpus} can be used here; {count_of(cores, 'core')} of the CPU can"
+        known = inventory.cpu.physical_cores or inventory.cpu.logical_cores
+        rest = f"{count_of(cores, 'core')} of the CPU can" if known else "the CPU can"
+        return f"none of the {gpus} can be used here; {rest}"
     if "accelerators" in inventory.unknown:
         return "the text names no GPU, so the CPU is planned with"
     broken = inventory.unknown.get("nvidia") or inventory.unknown.get("amd") or inventory.unknown.get("intel")

@@ -76,6 +76,8 @@ def _towards(inventory: HardwareInventory, address) -> tuple[str | None, str, st
                if item.up and item.kind not in ("loopback", "virtual") and _carries(item, address)]
     if len(outward) == 1:
         return outward[0], "is the only one that leads out of this machine", "fair"
+    if inventory.from_text:
+        return None, "the text lists no interface; `ip route get MAIN_ADDRESS` on each machine names it", "low"
     return None, "no interface with a route to other machines was found", "low"
 
 
@@ -180,7 +182,7 @@ def decide_bucket(backend: str, network: Decision, inventory: HardwareInventory,
     if asked(needs.bucket_mb):
         return kept(int(needs.bucket_mb), f"{_DEFAULT_BUCKET_MB} MB is torch's default")
     interface = inventory.network.interface(network.value) if network.value else None
-    speed = interface.speed_mbit if interface else None
+    speed = interface.speed_mbit if interface else inventory.network.peer_speed_mbit
     if needs.num_nodes > 1 and backend == "gloo" and speed is not None and speed <= 1000:
         return Decision(
             value=_SLOW_LINK_BUCKET_MB,

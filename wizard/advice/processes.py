@@ -39,7 +39,7 @@ def decide_processes(devices: Devices, inventory: HardwareInventory, needs: Trai
         return Decision(
             value=1,
             confidence="high",
-            reason=f"one process on each machine: it computes with all {cores} cores, "
+            reason=f"one process on each machine: it computes with all {f'{cores} ' if cores_known(inventory) else ''}cores, "
             "and only machines have to talk to each other",
         )
     if distributed:
@@ -49,6 +49,15 @@ def decide_processes(devices: Devices, inventory: HardwareInventory, needs: Trai
             reason=f"{needs.strategy if asked(needs.strategy) else needs.backend} was asked for, which takes at "
             f"least two; {_shared_cores(2, inventory)}",
             alternative=other(1, "speed is what counts"),
+        )
+    if not cores_known(inventory):
+        return Decision(
+            value=sockets,
+            confidence="low",
+            reason=f"{count_of(sockets, 'socket')}: a process on each works in its own memory"
+            if sockets > 1
+            else "one process computes with all cores; two on one machine would share the same ones",
+            alternative=other(2, "the machine has two sockets or NUMA nodes") if sockets == 1 else other(1, "memory is short"),
         )
     if sockets > 1 and cores >= sockets * _CORES_WORTH_A_PROCESS and not single:
         return Decision(
@@ -71,6 +80,12 @@ def decide_processes(devices: Devices, inventory: HardwareInventory, needs: Trai
 def decide_threads(processes: int, inventory: HardwareInventory, needs: TrainingNeeds) -> Decision:
     """CPU threads of each rank: the usable cores shared out."""
     cores = inventory.cpu.usable_cores
+    if not cores_known(inventory) and not asked(needs.threads_per_process):
+        return Decision(
+            value=None,
+            confidence="low",
+            reason="physical cores / ranks on the machine; the text does not say how many cores there are",
+        )
     fair_share = max(1, cores // processes)
     facts = [f"usable cores: {cores}", f"ranks on this machine: {processes}"]
     if inventory.cpu.quota_cores:
@@ -85,8 +100,15 @@ def decide_threads(processes: int, inventory: HardwareInventory, needs: Training
     return Decision(value=fair_share, reason=reason, confidence="high", facts=facts)
 
 
+def cores_known(inventory: HardwareInventory) -> bool:
+    """Pasted text often names the GPUs and not the processor."""
+    return not inventory.from_text or bool(inventory.cpu.physical_cores or inventory.cpu.logical_cores)
+
+
 def _shared_cores(processes: int, inventory: HardwareInventory) -> str:
     cores = inventory.cpu.usable_cores
+    if not cores_known(inventory):
+        return f"{processes} processes share the machine's cores; each gets its part of them"
     return (
         f"{processes} processes share the same {count_of(cores, 'core')}, "
         "so they show how several machines work together "

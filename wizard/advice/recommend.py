@@ -188,6 +188,8 @@ def _settings(decisions: dict[str, Decision], devices: Devices, needs: TrainingN
         "distributed.threads_per_process": decisions["threads"].value,
         "distributed.communication.bucket_mb": decisions["bucket"].value,
     }
+    if decisions["threads"].value is None:  # the cores are not known: decided where it runs
+        del settings["distributed.threads_per_process"]
     if needs.num_nodes > 1 and decisions["network"].value:
         settings["distributed.network_interface"] = decisions["network"].value
     return settings

@@ -140,12 +140,18 @@ def same_kind(whole: list[Accelerator], fits: Callable[[int], bool | None], find
 
 
 def _kinds(whole: list[Accelerator]) -> list[list[Accelerator]]:
-    """Grouped by what they are: names that mean one model are one kind, and so are devices without a name."""
+    """Grouped by what they are: names that mean one model are one kind. A device without a name is no other kind."""
     groups: dict[object, list[Accelerator]] = {}
     for device in whole:
         model = known_model(device.name)
         size = round((device.memory_bytes or 0) / 2**32) if model and len(model.memory_gib) > 1 else 0
         groups.setdefault((model.name if model else device.name, size), []).append(device)
+    nameless = groups.pop((None, 0), None)
+    if nameless is not None:
+        if len(groups) > 1:
+            return [*groups.values(), nameless]
+        same = [*next(iter(groups.values()), []), *nameless]
+        return [sorted(same, key=lambda device: device.index)]
     return list(groups.values())
 
 

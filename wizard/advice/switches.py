@@ -19,13 +19,14 @@ def has_switch(devices: Devices, inventory: HardwareInventory) -> str | None:
     links, count = used_links(devices, inventory), len(devices.used)
     if count < _BOARD:
         return None
-    pairs = count * (count - 1) // 2
     if links and all(link.nvlinks for link in links):
-        each = min(link.nvlinks for link in links)
-        whole = len(links) == pairs or len(links) >= count  # rows may be cut out of a pasted matrix
         model = known_model(devices.used[0].name)
         card = model.nvlinks if model and model.nvlinks and model.joined_by == "switch" else _MOST_LINKS
-        return f"all pairs joined by {each} NVLinks" if whole and each * (count - 1) > card else None
+        seen: dict[int, int] = {}
+        for link in links:  # rows and columns may be cut out of a pasted matrix
+            seen[link.first] = seen.get(link.first, 0) + link.nvlinks
+            seen[link.second] = seen.get(link.second, 0) + link.nvlinks
+        return f"all pairs joined by {min(link.nvlinks for link in links)} NVLinks" if max(seen.values()) > card else None
     model = known_model(devices.used[0].name) if devices.used else None
     if not links and model is not None and model.joined_by == "switch":
         return f"{count} x {model.name}"

@@ -10,7 +10,7 @@ from wizard.hardware.models import known_model
 from wizard.hardware.reading.lines import Fact, Line, Paste, numbers, size_bytes
 
 SOURCE = "list of GPUs"
-_NUMBERED = re.compile(r"^[\s|*#-]*(?:\w+:\s*)?(?:GPU|CUDA|Device|cuda:|card)s?\s*#?\[?(\d+(?:\s*[,-]\s*\d+)*)\]?\s*(?:[:=(|]|--?>)\s*(.+)", re.I)
+_NUMBERED = re.compile(r"^[\s|*#-]*(?:[\w ]+:\s*)?(?:GPU|CUDA|Device|cuda:|card)s?\s*#?\[?(\d+(?:\s*[,-]\s*\d+)*)\]?\s*(?:[:=(|]|--?>)\s*(.+)", re.I)
 _BARE = re.compile(r"^\s*\[?(\d{1,2})\]?\s*[:.)|]\s+(\S.+)")
 _UUID = re.compile(r"(GPU-[0-9a-fA-F-]{6,}|GPU-[xX0-9a-fA-F-]{6,})")
 _MIG = re.compile(r"^\s*MIG\s+(\S+)\s+Device\s+(\d+):\s*\(?(?:UUID:\s*)?(MIG-[^\s)]+)?")

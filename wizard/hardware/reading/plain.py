@@ -16,7 +16,7 @@ WORDS = {
     "sixteen": 16, "thirty-two": 32,
 }
 _NUMBER = r"(\d{1,4}|" + "|".join(WORDS) + r")"
-_BRAND = r"(?:NVIDIA|Nvidia|GeForce|Tesla|Quadro|AMD|Instinct|Radeon|Intel|Google|AWS|PCIe|SXM\d?|(?:\d+\s?(?:GB|GiB))|identical|x|\*|of|the|GPUs?|cards?|boards?|:|-|\()"
+_BRAND = r"(?:NVIDIA|Nvidia|Intel\(R\)|Data Center|Radeon(?:\(TM\))? Pro|Arc|GeForce|Tesla|Quadro|AMD|Instinct|Radeon|Intel|Google|AWS|PCIe|SXM\d?|(?:\d+\s?(?:GB|GiB))|identical|x|\*|of|the|GPUs?|cards?|boards?|:|-|\()"
 _BEFORE = re.compile(rf"(?<![\w.]){_NUMBER}\s*(?:{_BRAND}\s*)*$", re.I)
 _AFTER = re.compile(r"^(?:\s|SXM\d?|PCIe|NVLink|GPUs?|cards?|\(|\)|-|,?\s*\d+\s?(?:GB|GiB)(?:\s*each)?)*?\s*(?:x\s?(\d{1,3})\b(?!\d*\s*(?:lane|slot))|\((\d{1,3})\s*(?:x|gpus?|cards?)?\))", re.I)
 _LOOSE = re.compile(rf"(?<![\w.]){_NUMBER}[\s-]*(?:x\s*)?(?:GPUs?|graphics cards|accelerators)\b", re.I)
@@ -56,7 +56,7 @@ def value_of(word: str) -> int:
 
 def spaced(text: str) -> str:
     """`8xH100` as `8 x H100`, which the names' patterns need; nothing else changes."""
-    text = re.sub(r"(?<![\w.])(\d{1,4})\s*[xX*]\s*(?=[A-Za-z(]|\d{4}|\d{2}\d?[A-Za-z])", r"\1 x ", text)
+    text = re.sub(r"(?<![\w.])(\d{1,3})(?:\s?[x*]|X|\sX(?=\s))\s*(?=[A-Za-z(]|\d{4}|\d{2}\d?[A-Za-z])", r"\1 x ", text)
     return re.sub(r"(?<=[a-z0-9])x(\d{1,2})(?=\s|,|$|\))", r" x\1", text) if re.search(r"\d{4}x\d|[A-Z]\d+x\d", text) else text
 
 
@@ -159,13 +159,13 @@ def _words(line: Line) -> Iterator[Fact]:
     if widths := re.search(r"\bx(16|8|4|2|1)\s*[/+&]\s*x(16|8|4|2|1)(?:\s*[/+&]\s*x(16|8|4|2|1))?(?:\s*[/+&]\s*x(16|8|4|2|1))?\b", text):
         for index, width in enumerate(width for width in widths.groups() if width):
             yield Fact(("gpu_width", index), int(width), line, SOURCE)
-    elif re.search(r"(?:PCIe|gen\s?\d|slots?|risers?|lanes?|link)[^.;]{0,24}?\b(?:x[124]|[124]x|[124] lanes?)\b|\bx[124]\b[^.;]{0,16}(?:slots?|lanes?|risers?|gen)|\bmining risers?\b", text, re.I):
+    elif re.search(r"(?:PCIe|gen\s?\d|slots?|risers?|lanes?|link)[^.;]{0,24}?\b(?:x[124]|[124]x|[124] lanes?)\b|\bonly (?:at |PCIe )?(?:x[124]|[124]x)\b|\bx[124]\b[^.;]{0,16}(?:slots?|lanes?|risers?|gen)|\bmining risers?\b", text, re.I):
         yield Fact(("sign", "narrow-pcie"), " ".join(text.split()), line, SOURCE)
     if re.search(r"(?:different|separate|each on (?:its|their) own|across(?: the)?(?: two)?|both|per)\s+(?:CPU\s+)?(?:sockets?|NUMA)|one (?:GPU )?(?:per|on each) (?:socket|CPU)|cross-(?:socket|NUMA)", text, re.I):
         yield Fact(("sign", "cross-numa"), " ".join(text.split()), line, SOURCE)
     if mig := re.search(r"(?<!no )\bMIG\b(?!\s*M\.)(?!.*\b(?:off|disabled)\b)", text):
         profile = re.search(r"\b(\d)g\.(\d+)gb\b", text[mig.start() - 40 if mig.start() > 40 else 0 :])
-        if profile or re.search(r"slice|enabled|instances?|mode", text, re.I):
+        if profile or re.search(r"slices?\b|enabled|instances?\b|mode is on", text, re.I):
             yield Fact(("mig",), int(profile[2]) * 2**30 if profile else None, line, SOURCE)
 
 

@@ -79,4 +79,4 @@ def read_text(text: str) -> TextReading:
 
 def _names_devices(fact: Fact) -> bool:
     """A line of a list, table or matrix is explained; one that a driver's version was found in is not."""
-    return fact.place[0] in ("gpu", "link", "rdma", "interface") or fact.source in ("lscpu", "pip", "collect_env")
+    return fact.place[0] in ("gpu", "link", "rdma", "interface") or fact.source == "lscpu"
