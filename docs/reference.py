@@ -18,6 +18,8 @@ RESERVED = {
     "data.kind": "for tasks that this version does not train",
     "distributed.min_nodes": "",
     "distributed.max_nodes": "",
+    "distributed.deepspeed": "for a strategy that this version refuses",
+    "distributed.deepspeed": "",
     "hardware": "a note for people",
     "why": "a note for people",
 }
@@ -33,7 +35,8 @@ MORE = {
     "distributed.main_port": "`auto`: any free port on one machine, 29500 for several",
     "distributed.network_interface": "without it, the one that the route to `main_address` takes",
     "script.path": "see the [guide](guide.md#a-script-of-your-own)",
-    "distributed.deepspeed": "laid over the one that the other keys give (ZeRO stage 2)",
+    "distributed.strategy": "`deepspeed` is understood and refused; `fsdp` shards the same things",
+    "distributed.fsdp.offload_params": "never run",
     "distributed.max_restarts": "each goes on from the newest checkpoint",
     "checkpoints.every_minutes": "without either only at the end, and when the run is stopped",
 }

@@ -80,7 +80,7 @@ def describe(accelerator: Any, preset: Preset) -> dict[str, Any]:
 
     kind = accelerator.distributed_type
     plain = preset.distributed.strategy if preset.distributed.strategy in ("ddp", "fsdp") else "ddp"
-    strategy = {DistributedType.NO: "single", DistributedType.FSDP: "accelerate's own fsdp", DistributedType.DEEPSPEED: "deepspeed"}
+    strategy = {DistributedType.NO: "single", DistributedType.FSDP: "accelerate's own fsdp", DistributedType.DEEPSPEED: "accelerate's deepspeed"}
     device = accelerator.device
     cuda = device.type == "cuda"
     return {

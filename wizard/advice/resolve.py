@@ -96,7 +96,7 @@ def impossible(preset: Preset, recommendation: Recommendation) -> list[Problem]:
     elif world == 1 and backend != "none":
         wrong("distributed.backend", backend, "none or auto: one process on one machine has nobody to talk to")
     if strategy == "deepspeed" and cpu:
-        wrong("distributed.strategy", strategy, "fsdp, ddp or auto: DeepSpeed is for GPUs")
+        wrong("distributed.strategy", strategy, "fsdp, ddp or auto")
     if strategy == "fsdp" and backend == "gloo" and not cpu:
         wrong("distributed.backend", backend, "auto: fsdp reduces and scatters GPU tensors, which Gloo does not")
     missing = {finding.category for finding in recommendation.findings}

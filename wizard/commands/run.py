@@ -124,7 +124,7 @@ def _dry_run(args: argparse.Namespace) -> int:
         import json
 
         print(json.dumps({"resolved": resolved.model_dump(), "argv": launch.argv, "env": launch.env,
-                          "accelerate_config": launch.accelerate_config, "deepspeed_config": launch.deepspeed_config,
+                          "accelerate_config": launch.accelerate_config,
                           "run_dir": str(target.root)}, ensure_ascii=False))
         return 0
     print("# the preset as it would run here")

@@ -19,7 +19,7 @@ from engine.contract.run_dir import RunDir
 from wizard.launch.command import Launch, launch_command
 from wizard.launch.environment import link_packages, noted, stripped
 
-_PACKAGES = ("autotrain-wizard", "torch", "accelerate", "transformers", "datasets", "peft", "deepspeed")
+_PACKAGES = ("autotrain-wizard", "torch", "accelerate", "transformers", "datasets", "peft")
 
 
 def write_attempt(run: RunDir, attempt: int, resolved: Preset, inventory: str, node_rank: int, **more: Any) -> None:
@@ -33,8 +33,6 @@ def write_attempt(run: RunDir, attempt: int, resolved: Preset, inventory: str, n
     link_packages(folder / "path")
     write_text_atomic(run.resolved(attempt), dump_preset(resolved, full=True))
     write_text_atomic(folder / "accelerate.yaml", yaml_text.dump(launch.accelerate_config))
-    if launch.deepspeed_config is not None:
-        write_text_atomic(folder / "deepspeed.json", json.dumps(launch.deepspeed_config, indent=1) + "\n")
     write_text_atomic(folder / "inventory.json", inventory)
     write_text_atomic(folder / "launch.json", json.dumps({**_record(launch, node_rank), "machines": resolved.distributed.num_nodes, **more}, indent=1) + "\n")
 

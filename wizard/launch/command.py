@@ -25,7 +25,6 @@ class Launch:
     argv: list[str]
     env: dict[str, str]
     accelerate_config: dict[str, Any]
-    deepspeed_config: dict[str, Any] | None
     first_rank: int
     local_ranks: int
     max_restarts: int
@@ -45,21 +44,19 @@ def launch_command(resolved: Preset, run: RunDir, attempt: int, node_rank: int =
     if not 0 <= node_rank < how.num_nodes:
         raise ValueError(f"node rank {node_rank} of {how.num_nodes} machines")
     folder = run.attempt(attempt)
-    deepspeed_file = folder / "deepspeed.json" if how.strategy == "deepspeed" else None
-    config = config_of.accelerate_config(resolved, node_rank, str(deepspeed_file) if deepspeed_file else None)
+    config = config_of.accelerate_config(resolved, node_rank)
     argv = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(folder / "accelerate.yaml"),
-            *_flags(resolved, node_rank, deepspeed_file), "-m", ENTRY, str(run.root)]
+            *_flags(resolved, node_rank), "-m", ENTRY, str(run.root)]
     return Launch(
         argv=argv, env=_environment(resolved, folder), accelerate_config=config,
-        deepspeed_config=config_of.deepspeed_config(resolved) if deepspeed_file else None,
         first_rank=node_rank * how.num_processes_per_node, local_ranks=how.num_processes_per_node,
         max_restarts=how.max_restarts,
     )
 
 
-def _flags(resolved: Preset, node_rank: int, deepspeed_file: Path | None) -> list[str]:
+def _flags(resolved: Preset, node_rank: int) -> list[str]:
     how = resolved.distributed
-    flags = _strategy_flags(resolved, deepspeed_file)
+    flags = _strategy_flags(resolved)
     flags += ["--num_processes", str(config_of.world_size(resolved)), "--num_machines", str(how.num_nodes),
               "--machine_rank", str(node_rank)]
     if how.num_nodes > 1:
@@ -74,11 +71,8 @@ def _flags(resolved: Preset, node_rank: int, deepspeed_file: Path | None) -> lis
     return flags
 
 
-def _strategy_flags(resolved: Preset, deepspeed_file: Path | None) -> list[str]:
+def _strategy_flags(resolved: Preset) -> list[str]:
     how = resolved.distributed
-    if how.strategy == "deepspeed":
-        return ["--use_deepspeed", "--deepspeed_config_file", str(deepspeed_file),
-                "--deepspeed_multinode_launcher", "standard"]
     if config_of.world_size(resolved) > 1:
         # on CPUs too: `--cpu` and a configuration of MULTI_CPU both start one process and call it success
         return ["--multi_gpu"]

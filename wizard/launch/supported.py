@@ -23,6 +23,9 @@ def check_supported(preset: Preset, file: str | None = None) -> None:
         elif is_secret(name):
             problems.append(Problem(key=key, found="a secret", file=file,
                                     expected="it in the shell's environment, which every rank inherits"))
+    if preset.distributed.strategy == "deepspeed":
+        problems.append(Problem(key="distributed.strategy", found="deepspeed, which this version does not drive", file=file,
+                                expected="fsdp: it shards the same weights, gradients and optimizer state (ZeRO stage 3)"))
     if preset.distributed.strategy == "fsdp" and preset.model.quantization:
         problems.append(Problem(key="distributed.strategy", found="fsdp with model.quantization", file=file,
                                 expected="ddp: quantized weights are not cut into shards"))

@@ -90,15 +90,6 @@ def test_accelerate_is_told_nothing_of_fsdp(gpus, backend, kind):
     assert not [word for word in (*launch.argv, *launch.accelerate_config) if "fsdp" in word.lower()]
 
 
-def test_deepspeed_gets_a_generated_configuration():
-    how = preset("bf16", backend="nccl", strategy="deepspeed", num_gpus_per_node=2, deepspeed={"zero_optimization": {"stage": 3}})
-    launch = launch_command(how, RUN, 1)
-    assert option(launch.argv, "--deepspeed_config_file") == str(RUN.attempt(1) / "deepspeed.json")
-    config = launch.deepspeed_config
-    assert config["zero_optimization"]["stage"] == 3 and config["zero_optimization"]["overlap_comm"] is True
-    assert config["bf16"] == {"enabled": True} and config["train_batch_size"] == 8
-
-
 def test_configurations_are_accepted_by_accelerate(tmp_path):
     """accelerate refuses a file with a key it does not know."""
     config_args = Path(next(iter(__import__("importlib.util").util.find_spec("accelerate").submodule_search_locations)))

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.contract.load import parse_preset
+from engine.contract.load import parse_preset, preset_from_data
 from engine.contract.problems import PresetError
 from engine.contract.run_dir import RunDir, Status, process_record
 from tests.unit.launch.test_command import preset
@@ -80,6 +80,19 @@ def test_what_a_launch_must_refuse_is_refused_all_at_once():
     with pytest.raises(PresetError) as caught:
         check_supported(bad.model_copy(update={"task": "tabular"}))
     assert [problem.key.split(".")[-1] for problem in caught.value.problems] == ["task", "RANK", "OMP_NUM_THREADS", "HF_TOKEN", "main_address"]
+
+
+@pytest.mark.parametrize(("values", "key", "words"), [
+    ({"distributed": {"strategy": "deepspeed"}}, "distributed.strategy", "fsdp"),
+    ({"distributed": {"strategy": "fsdp"}, "model": {"path": "m", "quantization": "int4", "adapter": {}}}, "distributed.strategy", "ddp"),
+    ({"distributed": {"fsdp": {"offload_params": True}, "num_gpus_per_node": 0}}, "distributed.fsdp.offload_params", "false"),
+])
+def test_strategies_that_would_run_as_something_else_are_refused(values, key, words):
+    whole = {"name": "it", "task": "llm-pretrain", "model": {"path": "m"}, "data": {"train": "x.txt"}, **values}
+    with pytest.raises(PresetError) as caught:
+        check_supported(preset_from_data(whole))
+    (problem,) = caught.value.problems
+    assert problem.key == key and words in problem.expected
 
 
 # finding runs

@@ -31,7 +31,6 @@ def _strategy_choices(context: Context) -> list[Choice]:
     found = [
         Choice("ddp", "DDP", "a whole copy on each GPU; gradients are averaged"),
         Choice("fsdp", "FSDP", "weights, gradients and optimizer split over the GPUs; for models that do not fit"),
-        Choice("deepspeed", "DeepSpeed", "ZeRO: splits like FSDP, can offload to memory; needs the extra `deepspeed`"),
     ]
     default = _strategy_default(context).value
     if default not in [choice.value for choice in found]:
@@ -107,7 +106,7 @@ INTERFACE = Question(
 STRATEGY = Question(
     key="distributed.strategy", section="Network", kind="choice",
     title="How do the GPUs share the work?",
-    help="DDP is the fastest where the model fits on each GPU with its gradients and optimizer. Sharding (FSDP, DeepSpeed) "
+    help="DDP is the fastest where the model fits on each GPU with its gradients and optimizer. Sharding (FSDP) "
          "trades communication for memory, so it trains models that fit on none of them alone.",
     default=_strategy_default, choices=_strategy_choices, when=lambda c: _several_ranks(c) and not c.on_cpu,
 )
