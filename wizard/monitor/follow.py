@@ -33,7 +33,7 @@ def follow(reader: RunReader, after_poll: Callable[[], None], poll_s: float = PO
         status = state.status
         gone = None if reader.run.root.is_dir() else gone or now
         if gone is not None and now - gone > GONE_S:
-            return folder_gone(reader.run, state.attempt)
+            return folder_gone(reader.run, status)
         if status is None and now - began > NO_STATUS_S:
             return no_status(reader.run)
         if status is not None and status.state in ENDED:
@@ -44,10 +44,12 @@ def follow(reader: RunReader, after_poll: Callable[[], None], poll_s: float = PO
             time.sleep(poll_s)
 
 
-def folder_gone(run: RunDir, attempt: int = 0) -> Status:
-    """What is known of a run whose folder was removed while it was followed."""
-    return Status(state="lost", attempt=attempt, started_unix_s=time.time(), ended_unix_s=time.time(), exit_reason=ExitReason(
-        kind="lost", message=f"the run's folder was removed: {run.root}"))
+def folder_gone(run: RunDir, last: Status | None) -> Status:
+    """What is known of a run whose folder was removed while it was followed; `last` is its status until then."""
+    now = time.time()
+    last = last or Status(state="lost", attempt=0, started_unix_s=now)
+    return last.model_copy(update={"state": "lost", "ended_unix_s": now, "exit_reason": ExitReason(
+        kind="lost", message=f"the run's folder was removed: {run.root}")})
 
 
 def no_status(run: RunDir) -> Status:

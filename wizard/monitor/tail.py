@@ -49,7 +49,7 @@ class LineTail:
                 handle.seek(self.offset)
                 data = handle.read(self.read_bytes)
         except FileNotFoundError:
-            self.error = None if self._inode is None else "its file is gone"
+            self.error = None if self._inode is None else "its events are gone"
             return []
         except OSError as error:
             self.error = error.strerror or str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from wizard.launch.stop import stop_run
 
 LAUNCHER = Path(__file__).with_name("fake_launcher.py")
 REPOSITORY = Path(__file__).parents[3]
-PATIENCE = "boundary_s=0.6, slow_phase_s=1, before_training_s=0.6, leftovers_s=0.4, ended_s=0.5"
+PATIENCE = "boundary_s=0.6, slow_phase_s=1, before_training_s=0.6, leftovers_s=0.4, ended_s=0.5, folder_gone_s=0.5"
 CODE = f"""
 import sys
 from engine.contract.run_dir import RunDir
@@ -220,3 +221,14 @@ def test_a_killed_supervisor_is_lost_and_stop_cleans_up(supervise):
     assert alive_of(run)
     assert stop_run(run).state == "lost"
     assert alive_of(run) == []
+
+
+def test_a_removed_status_is_written_again_and_a_removed_folder_ends_the_run(supervise):
+    process, run = supervise("endless")
+    wait_until(lambda: run.read_status() and run.read_status().state == "running")
+    run.status.unlink()
+    assert wait_until(run.read_status).state == "running"
+    shutil.rmtree(run.root, ignore_errors=True)
+    shutil.rmtree(run.root, ignore_errors=True)  # a file that was just being written keeps the first one from its end
+    assert process.wait(timeout=20) == 0
+    assert alive_of(run) == [] and not run.root.exists()
