@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import runpy
 import signal
@@ -83,6 +85,20 @@ def _execute(path: Path, args: list[str], folder: str | None) -> None:
     sys.argv = [str(path), *args]
     sys.path.insert(0, str(path.parent))
     runpy.run_path(str(path), run_name="__main__")
+
+
+def leave() -> None:
+    """What Python does at its end and a script may rely on: wait for threads, call exit handlers.
+
+    Not the rest of it: a process group that the script has not taken down aborts the process when its objects are, with
+    the other ranks gone.
+    """
+    with contextlib.suppress(BaseException):
+        threading._shutdown()
+        atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
 
 
 class _Stop:

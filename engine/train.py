@@ -241,7 +241,7 @@ if __name__ == "__main__":
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # the log's disk is full
             stream.flush()
-    if "engine.script" in sys.modules:  # exit handlers and threads are the script's own
-        sys.exit(code)
+    if "engine.script" in sys.modules:
+        sys.modules["engine.script"].leave()
     # the interpreter's own ending takes a second or two, and everything is on disk by now
     os._exit(code)
