@@ -130,6 +130,7 @@ def train(run: RunDir, life: Life) -> tuple[str, str, str | None]:
             reporting.close()
         return "stopped", "requested", None
     life.phase("saving model")
+    compiler.forget(training.model)
     exported = best.load_best(training)
     path = export_model(training, tokenizer)
     life.result = (ended, str(path))
@@ -181,16 +182,19 @@ def steps_to_resume(run: RunDir) -> list[int] | None:
 def load_data(run: RunDir, life: Life, preset: Preset, task: Any, accelerator: Any, control: Any,
               keeper: bool) -> tuple[Any, Any]:
     """Prepare the data once per run's folder, by its keeper, and open it on every rank. Returns (data, tokenizer)."""
+    import transformers.modeling_utils  # noqa: F401 (slow to import, and the data may still be in the making)
     from transformers import AutoTokenizer
 
+    from engine.data.ahead import prepare_once
     from engine.errors import DataError
 
     folder = run.root / "data"
     life.phase("loading data", s_limit=24 * 3600)
     failure: EngineError | None = None
     try:
-        if keeper and not folder.exists():
-            task.prepare_data(preset, folder, lambda detail, share: life.phase("loading data", share, detail))
+        if keeper:
+            prepare_once(run, preset, lambda report: task.prepare_data(preset, folder, report),
+                         lambda detail, share: life.phase("loading data", share, detail))
     except EngineError as error:
         failure = error
     if not control.all_ok(failure is None, long=True):
