@@ -32,6 +32,7 @@ MACHINES = {
     "continue-pretraining": ("4x-a100-nvlink", 4),
     "two-machines-ethernet": ("4x-v100-pcie", 8),
     "cpu-small": ("cpu-2-cores", 1),
+    "classify-texts": ("cpu-2-cores", 1),
 }
 
 
@@ -67,6 +68,7 @@ def test_it_resolves_on_the_machine_it_is_for(path, tmp_path):
     (tmp_path / "texts" / "one.txt").write_text("A text.\n\n" * 200)
     row = {"messages": [{"role": "user", "content": "Which?"}, {"role": "assistant", "content": "This one."}]}
     (tmp_path / "dialogues.jsonl").write_text("".join(json.dumps(row) + "\n" for _ in range(200)))
+    (tmp_path / "reviews.csv").write_text("text,label\n" + "Good.,yes\nBad.,no\n" * 100)
     name, ranks = MACHINES[path.stem]
     resolved = _resolved(absolute(load_preset(path), tmp_path), name, tmp_path)
     assert not [key for key in unresolved(resolved) if key not in STAYS_AUTO]
