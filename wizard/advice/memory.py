@@ -98,7 +98,8 @@ def estimate(model: ModelFacts, needs: TrainingNeeds, setting: Setting, kind: st
         activations = tokens * (shape.layers * shape.hidden * width + per_token)
     else:
         activations = tokens * shape.layers * per_token
-    logits = tokens * shape.vocab * (12.0 if width == 4 else 16.0)
+    # a classifier has one value for each class, which is nothing
+    logits = 0.0 if needs.task == "text-classification" else tokens * shape.vocab * (12.0 if width == 4 else 16.0)
     terms = {
         "weights": weights / shards,
         "gradients": trained * 4.0 / shards,

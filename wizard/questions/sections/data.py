@@ -40,6 +40,8 @@ def _asks_column(context: Context) -> bool:
         return False
     if context.preset.get("data.columns"):
         return any(name not in facts.columns for name in context.preset["data.columns"].values())
+    if context.values.get("task") == "text-classification":
+        return "text" not in facts.label_roles
     roles = set(facts.roles)
     return not (column_role(context) in roles or (column_role(context) == "messages" and {"prompt", "completion"} <= roles))
 
@@ -53,6 +55,22 @@ def _column_default(context: Context) -> Answer:
     if likely:
         return Answer(likely[0], "detected", "the likeliest by its name")
     return Answer(columns[0] if columns else None, "default", "the first column")
+
+
+def _asks_label(context: Context) -> bool:
+    facts = context.data
+    return (context.values.get("task") == "text-classification" and facts is not None and bool(facts.columns)
+            and "label" not in facts.label_roles and context.preset.get("data.columns", {}).get("label") not in facts.columns)
+
+
+def _label_default(context: Context) -> Answer:
+    rest = [name for name in (context.data.columns if context.data else []) if name != context.values.get("data.column")]
+    return Answer(rest[-1] if rest else None, "default", "the last column")
+
+
+def _label_preset(value: Any, context: Context) -> dict[str, Any]:
+    text = context.values.get("data.column")
+    return {"data.columns": {**context.preset.get("data.columns", {}), **({"text": text} if text else {}), "label": value}}
 
 
 def _valid(text: str) -> float | str | None:
@@ -106,6 +124,15 @@ COLUMN = Question(
     default=_column_default, when=_asks_column, keep_unasked=True, keys=("data.columns",),
     choices=lambda c: [Choice(name, name) for name in c.data.columns] if c.data else [],
     preset=lambda value, c: {"data.columns": {**c.preset.get("data.columns", {}), column_role(c): value}},
+)
+
+LABEL = Question(
+    key="data.label", section="Data", kind="choice",
+    title="Which column holds the label?",
+    help="The class that each text belongs to: a name, or a whole number. Every class that is to be told apart must occur in "
+         "the training data.",
+    default=_label_default, when=_asks_label, keep_unasked=True, keys=("data.columns",), preset=_label_preset,
+    choices=lambda c: [Choice(name, name) for name in c.data.columns] if c.data else [],
 )
 
 VALID = Question(

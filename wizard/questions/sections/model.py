@@ -39,7 +39,7 @@ def _describe(config: Mapping[str, Any]) -> str:
 
 
 def asks_source(context: Context) -> bool:
-    return context.values.get("task") != "llm-sft" or bool(context.preset.get("model.from_config"))
+    return context.values.get("task") not in ("llm-sft", "text-classification") or bool(context.preset.get("model.from_config"))
 
 
 def wants_path(context: Context) -> bool:

@@ -18,6 +18,8 @@ def slug(text: str) -> str:
 def _default(context: Context) -> Answer:
     if context.preset.get("name"):
         return context.from_preset(context.preset["name"])
+    if context.values.get("script.path"):
+        return Answer(slug(re.sub(r"\.py$", "", _last(str(context.values["script.path"])))), "default", "from the script")
     data = str(context.values.get("data.train") or "")
     if context.uses_starter and data == context.starter.get("data.train"):
         return Answer(context.starter.get("name", "quickstart"), "default", "the folder of its runs")

@@ -9,6 +9,8 @@ from wizard.questions.question import Answer, Choice, Question
 _WORDS = {
     "llm-pretrain": ("Language modelling", "learn from plain text, from scratch or going on from a model"),
     "llm-sft": ("Instruction tuning", "teach a pretrained model to answer, from conversations"),
+    "text-classification": ("Text classification", "tell classes of texts apart, from texts with labels"),
+    "script": ("My own script", "a training script you have: launched, watched and stopped like the rest"),
 }
 
 
@@ -30,7 +32,16 @@ def _choices(context: Context) -> list[Choice]:
 TASK = Question(
     key="task", section="Task", kind="choice",
     title="What shall the model learn?",
-    help="Language modelling predicts the next token of plain text; it needs only text, and can begin with an empty "
-         "model. Instruction tuning (SFT) needs a pretrained model and examples of the answers it should give.",
+    help="Language modelling predicts the next token and needs only text. Instruction tuning (SFT) needs a pretrained model "
+         "and examples of good answers; classification needs texts with labels. A script of your own needs nothing else.",
     default=_default, choices=_choices,
+)
+
+SCRIPT = Question(
+    key="script.path", section="Task", kind="path",
+    title="Which script trains?",
+    help="A Python file that joins its ranks by itself, with accelerate or torch.distributed. Steps are read off its lines, "
+         "or told with `from engine.report import step`. It runs in the folder of the preset.",
+    default=lambda c: c.given("script.path", starter=False) or Answer(None, "default"),
+    when=lambda c: c.values.get("task") == "script", placeholder="./train.py",
 )
