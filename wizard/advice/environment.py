@@ -122,6 +122,9 @@ def _unsound_driver(devices: Devices, inventory: HardwareInventory) -> bool:
 def _ports(inventory: HardwareInventory, needs: TrainingNeeds) -> Wanted:
     """Which RDMA ports to use, where NCCL's own choice (all active ones) would mix fast with slow or foreign ones."""
     active = active_ports(inventory)
+    version = nccl_version(inventory)
+    if needs.num_nodes > 1 and not active and inventory.network.fabric == "roce" and version and version < _CHOOSES_GID:
+        return {"NCCL_IB_GID_INDEX": ("3", f"RoCE v2, mostly index 3 (show_gids tells): NCCL {_dotted(version)} does not look for it")}
     if needs.num_nodes == 1 or not active:
         return {}
     wanted: Wanted = {}
@@ -134,15 +137,18 @@ def _ports(inventory: HardwareInventory, needs: TrainingNeeds) -> Wanted:
         names = ",".join(f"{port.device}:{port.port}" for port in best)
         others = ", ".join(port.device for port in active if port not in best)
         wanted["NCCL_IB_HCA"] = (f"={names}", f"the fast ports of one kind; {others} would slow them down or lead elsewhere")
-    version = nccl_version(inventory)
     if all(is_roce(port) for port in best) and version is not None and version < _CHOOSES_GID:
         known = {port.gid_index for port in best if port.gid_index is not None}
         index = known.pop() if len(known) == 1 else 3
         wanted["NCCL_IB_GID_INDEX"] = (
             str(index),
-            f"RoCE v2: NCCL {version[0]}.{version[1]} does not choose the routed address itself (2.21 and later do)",
+            f"RoCE v2: NCCL {_dotted(version)} does not choose the routed address itself (2.21 and later do)",
         )
     return wanted
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def _multicast(inventory: HardwareInventory) -> Wanted:

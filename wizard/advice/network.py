@@ -62,29 +62,30 @@ def _towards(inventory: HardwareInventory, address) -> tuple[str | None, str, st
                 if address.version == subnet.version and address in subnet:
                     matches.append((subnet.prefixlen, 0, item.name, "is on the main address's own network"))
         for route in network.routes:
-            subnet = ipaddress.ip_network(route.network, strict=False)
+            try:
+                subnet = ipaddress.ip_network(route.network, strict=False)
+            except ValueError:
+                continue
             if address.version == subnet.version and address in subnet and subnet.prefixlen > 0:
                 matches.append((subnet.prefixlen, -route.metric, route.interface, "has the route to the main address"))
         if matches:
             _, _, name, why = max(matches, key=lambda match: match[:2])
             return name, why, "high"
-    if network.default_interface:
+    real = _real(inventory, 4 if address is None else address.version)
+    default = network.interface(network.default_interface) if network.default_interface else None
+    away = default is not None and default.up and default.kind not in ("virtual", "loopback")
+    if network.default_interface and (away or not real):
         if address is None or address.is_loopback:
             return network.default_interface, "has the default route; the main address does not tell which one leads there", "low"
         return network.default_interface, "has the default route, which leads to the main address", "fair"
-    outward = [item.name for item in network.interfaces
-               if item.up and item.kind not in ("loopback", "virtual") and _carries(item, address)]
-    if len(outward) == 1:
-        return outward[0], "is the only one that leads out of this machine", "fair"
+    if len(real) == 1:
+        return real[0].name, "is the only one that leads out of this machine", "fair"
+    if real and inventory.from_text:
+        best = max(real, key=lambda item: item.speed_mbit or 0)
+        return best.name, f"is the fastest of {len(real)} that lead out of this machine", "low"
     if inventory.from_text:
         return None, "the text lists no interface; `ip route get MAIN_ADDRESS` on each machine names it", "low"
     return None, "no interface with a route to other machines was found", "low"
-
-
-def _carries(interface: Interface, address) -> bool:
-    """Whether it has an address of the main address's kind (of IPv4 where that is not known)."""
-    version = address.version if address is not None else 4
-    return any(ipaddress.ip_interface(text).version == version for text in interface.addresses)
 
 
 def _ip(text: str):
@@ -94,14 +95,22 @@ def _ip(text: str):
         return None
 
 
-def _real(inventory: HardwareInventory) -> list[Interface]:
-    """Interfaces that can lead to another machine: up, with an IPv4 address, neither virtual nor loopback."""
+def _real(inventory: HardwareInventory, version: int) -> list[Interface]:
+    """Interfaces that can lead to another machine: up, with an address of that IP version, neither virtual nor loopback.
+
+    Words name interfaces without their addresses: there the address is not asked for.
+    """
+    addressed = any(item.addresses for item in inventory.network.interfaces) or not inventory.from_text
     return [
         item
         for item in inventory.network.interfaces
         if item.up
         and item.kind not in ("virtual", "loopback")
-        and any("." in text and not text.startswith(("127.", "169.254.")) for text in item.addresses)
+        and (
+            not addressed
+            or any((ip := _ip(text)) is not None and ip.version == version and not ip.is_loopback and not ip.is_link_local
+                   for text in item.addresses)
+        )
     ]
 
 

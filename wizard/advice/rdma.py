@@ -50,6 +50,11 @@ def rdma_findings(devices: Devices, inventory: HardwareInventory, needs: Trainin
                     ["raise it: `* soft memlock unlimited` and `* hard memlock unlimited` in /etc/security/limits.conf",
                      "in a container: --ulimit memlock=-1"])
         )  # fmt: skip
+    if needs.num_nodes > 1 and (sign := inventory.sign("nccl-on-virtual")):
+        found.append(
+            finding("nccl-wrong-interface", "likely", "NCCL connects over an interface that stays on this machine",
+                    "NCCL INFO", sign.text, ["set distributed.network_interface to the one that leads to the others"])
+        )  # fmt: skip
     if needs.num_nodes > 1 and not devices.unknown:
         found += _slow(devices, inventory)
     return found

@@ -219,6 +219,23 @@ MODELS: list[Model] = [
 _APPLE = re.compile(r"(?<![\w.])(?:apple\s+)?(m[1-6])(?:\s+(pro|max|ultra))?\b(?![-.\w])", re.I)
 
 
+#: Generations by the beginning of a name, for names that a table cut off (`GeForce RTX 208...`).
+_GENERATIONS = [
+    (re.compile(r"RTX\s?PRO|RTX\s?50", re.I), "12.0"),
+    (re.compile(r"RTX\s?40|Ada", re.I), "8.9"),
+    (re.compile(r"RTX\s?(?:30|A\d)", re.I), "8.6"),
+    (re.compile(r"RTX\s?20|GTX\s?16|Quadro RTX", re.I), "7.5"),
+    (re.compile(r"GTX\s?10", re.I), "6.1"),
+]
+
+
+def cut_off_capability(name: str | None) -> str | None:
+    """Compute capability from a name that ends in dots, where its beginning names the generation."""
+    if not name or not name.endswith("..."):
+        return None
+    return next((capability for pattern, capability in _GENERATIONS if pattern.search(name)), None)
+
+
 @functools.lru_cache(maxsize=1024)
 def known_model(name: str | None) -> Model | None:
     """The model that a device's name means, or None where no table has it."""

@@ -91,6 +91,8 @@ def _same(device: Accelerator, model: Model) -> bool:
 def _wanted(group: Group, model: Model, have: int, fact: Fact, facts: Facts, unknown: dict[str, str]) -> int:
     """Devices of a group, as software counts them."""
     count = group.count if group.count is not None else facts.value("gpu_count")
+    if count is None and (facts.value("ranks") or 0) > 1:  # a configuration beside it says how many were planned
+        count = facts.value("ranks") // (facts.value("nodes") or 1)
     if count is None:
         if have:
             return have

@@ -22,7 +22,7 @@ from wizard.hardware.inventory import (
     Software,
     TorchBuild,
 )
-from wizard.hardware.models import known_model, memory_bytes
+from wizard.hardware.models import cut_off_capability, known_model, memory_bytes
 from wizard.hardware.network import interface_kind
 from wizard.hardware.reading.devices import count_devices, join_devices, name_devices
 from wizard.hardware.reading.lines import Fact
@@ -144,6 +144,7 @@ def _from_model(device: Accelerator) -> None:
     """What the name alone tells; what was printed stays."""
     model = known_model(device.name)
     if model is None:
+        device.compute_capability = device.compute_capability or cut_off_capability(device.name)
         return
     device.vendor = model.vendor
     device.compute_capability = device.compute_capability or model.capability

@@ -12,6 +12,7 @@ from wizard.hardware.reading.lines import Fact, Line, Paste, numbers, size_bytes
 SOURCE = "list of GPUs"
 _NUMBERED = re.compile(r"^[\s|*#-]*(?:[\w ]+:\s*)?(?:GPU|CUDA|Device|cuda:|card)s?\s*#?\[?(\d+(?:\s*[,-]\s*\d+)*)\]?\s*(?:[:=(|]|--?>)\s*(.+)", re.I)
 _BARE = re.compile(r"^\s*\[?(\d{1,2})\]?\s*[:.)|]\s+(\S.+)")
+_GPUSTAT = re.compile(r"^\s*\[(\d{1,2})\]\s+(\S.+)")
 _UUID = re.compile(r"(GPU-[0-9a-fA-F-]{6,}|GPU-[xX0-9a-fA-F-]{6,})")
 _MIG = re.compile(r"^\s*MIG\s+(\S+)\s+Device\s+(\d+):\s*\(?(?:UUID:\s*)?(MIG-[^\s)]+)?")
 _SIZE = re.compile(r"(\d[\d,]*(?:\.\d+)?)\s*(MiB|MB|GiB|GB|Gi)\b", re.I)
@@ -37,7 +38,7 @@ def read_gpu_lines(paste: Paste) -> Iterator[Fact]:
                 yield Fact(("gpu", index, f"slice.L.{slice_[2]}"), fields, line, SOURCE)
             continue
         found = _NUMBERED.match(line.text)
-        if found is None and (bare := _BARE.match(line.text)) and known_model(bare[2]):
+        if found is None and (bare := _BARE.match(line.text) or _GPUSTAT.match(line.text)) and known_model(bare[2]):
             found = bare
         indices = numbers(found[1]) if found else []
         if indices and len(indices) <= 64:
@@ -135,10 +136,15 @@ def read_query(paste: Paste) -> Iterator[Fact]:
                 count += 1
 
 
+#: How nvidia-smi writes names and the cells beside them; people write neither that way.
+_PRINTED = re.compile(r"(?:NVIDIA|Tesla|GeForce|Quadro|TITAN|GRID)\s[\w .-]{2,40}$|[AHL]\d+\S*$")
+_CELL = re.compile(r"\d+ MiB|\d{3}\.\d+(?:\.\d+)?|GPU-[\w-]+|[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d")
+
+
 def _guess_columns(cells: list[str]) -> dict[str, str] | None:
     """Rows printed with `noheader`: a model's name, a memory size with its unit, a number in front for the index."""
-    at = next((at for at, cell in enumerate(cells[:2]) if (m := known_model(cell)) and len(cell) < 45 and m.vendor == "nvidia"), None)
-    if at is None or not re.search(r"\b(?:MiB|\d{3}\.\d+|GPU-)", " ".join(cells[at + 1 :])):
+    at = next((at for at, cell in enumerate(cells[:2]) if known_model(cell) and _PRINTED.match(cell)), None)
+    if at is None or not any(_CELL.fullmatch(cell) for cell in cells[at + 1 :]):
         return None
     if at == 1 and not cells[0].isdigit():
         return None

@@ -44,6 +44,16 @@ def read_plain(paste: Paste, taken: set[int]) -> Iterator[Fact]:
     for line in free:
         yield from _devices(line)
         yield from _network(line)
+        yield from _named(line)
+    numbered = {
+        match[1] for line in free for match in re.finditer(r"\b((?:node|host|machine|server|worker)[-_ ]?\d+)\s*:", line.text, re.I)
+    }
+    if len(numbered) > 1:
+        yield Fact(("nodes",), len(numbered), free[0], SOURCE)
+    pattern = r"device_count\(\)\s*[=:]?\s*(\d+)|\b(?:number of GPUs|GPU count|num_gpus|GPUs)\s*[:=]\s*(\d+)\b"
+    for line, match in paste.find(pattern):
+        if int(match[1] or match[2]) > 0:
+            yield Fact(("gpu_count",), int(match[1] or match[2]), line, SOURCE)
     for line in paste.lines:
         yield from _words(line)
         if line.number not in taken:
@@ -91,6 +101,9 @@ def _devices(line: Line) -> Iterator[Fact]:
         count = _count(before, text[end:limit])
         if count is None and len(mentions) == 1 and (loose := _LOOSE.search(text)):
             count = value_of(loose[1])
+        twins = sum(other is model for *_, other in mentions)
+        if count is None and twins > 1:  # `a 3090 in slot 1, a 3090 in slot 2`
+            count = twins
         size = memory_bytes(model, text[max(0, start - 12) : min(limit, end + 24)])
         total = nodes is not None and nodes > 1 and count is not None and not _EACH.search(text) and not _of(text, start)
         yield Fact(("group",), Group(model.name, count, size, per_node=not total), line, SOURCE)
@@ -99,6 +112,14 @@ def _devices(line: Line) -> Iterator[Fact]:
         loose = None  # `hops between two GPUs` counts nothing
     if not mentions and not spans and loose:
         yield Fact(("gpu_count",), value_of(loose[1]), line, SOURCE)
+
+
+def _named(line: Line) -> Iterator[Fact]:
+    """Interfaces that a person names in words."""
+    if "IFNAME" in line.text or "NCCL INFO" in line.text:
+        return
+    for name in re.findall(r"\b(en[opsx]\w*\d\w*|eth\d+|bond\d+|ib\d+|hsn\d+)\b", line.text):
+        yield Fact(("interface", name, "up"), True, line, SOURCE)
 
 
 def _of(text: str, start: int) -> bool:
@@ -133,6 +154,8 @@ def _network(line: Line) -> Iterator[Fact]:
     about = re.search(r"ethernet|network|link|nic\b|nics\b|infiniband|roce|switch|between|interconnect|gbit|gbps|gbe|lan\b|efa|mbit", text, re.I)
     if speeds and about and not re.search(r"pcie|nvlink\s*\d|disk|nvme|ssd", text, re.I):
         yield Fact(("network", "peer_speed_mbit"), max(speeds), line, SOURCE)
+    if "NCCL INFO" in text or re.search(r"no device found", text, re.I):
+        return
     if re.search(r"\bRoCE\b(?:v2)?", text) and not re.search(r"\bno RoCE", text):
         yield Fact(("network", "fabric"), "roce", line, SOURCE)
     elif re.search(r"\bInfiniBand\b|\bIB\b(?!M)", text) and not re.search(r"\b(?:no|without|not) (?:InfiniBand|IB)\b", text, re.I):
@@ -159,7 +182,7 @@ def _words(line: Line) -> Iterator[Fact]:
     if widths := re.search(r"\bx(16|8|4|2|1)\s*[/+&]\s*x(16|8|4|2|1)(?:\s*[/+&]\s*x(16|8|4|2|1))?(?:\s*[/+&]\s*x(16|8|4|2|1))?\b", text):
         for index, width in enumerate(width for width in widths.groups() if width):
             yield Fact(("gpu_width", index), int(width), line, SOURCE)
-    elif re.search(r"(?:PCIe|gen\s?\d|slots?|risers?|lanes?|link)[^.;]{0,24}?\b(?:x[124]|[124]x|[124] lanes?)\b|\bonly (?:at |PCIe )?(?:x[124]|[124]x)\b|\bx[124]\b[^.;]{0,16}(?:slots?|lanes?|risers?|gen)|\bmining risers?\b", text, re.I):
+    elif re.search(r"\b(?:PCIe|gen\s?\d|slots?|risers?|lanes?|link)\b[^.;]{0,24}?\b(?:x[124]\b|[124]x\b(?!\s*[\dA-Z])|[124] lanes?\b)|\bonly (?:at |PCIe )?(?:x[124]|[124]x)\b|\bx[124]\b[^.;]{0,16}(?:slots?|lanes?|risers?|gen)|\bmining risers?\b", text, re.I):
         yield Fact(("sign", "narrow-pcie"), " ".join(text.split()), line, SOURCE)
     if re.search(r"(?:different|separate|each on (?:its|their) own|across(?: the)?(?: two)?|both|per)\s+(?:CPU\s+)?(?:sockets?|NUMA)|one (?:GPU )?(?:per|on each) (?:socket|CPU)|cross-(?:socket|NUMA)", text, re.I):
         yield Fact(("sign", "cross-numa"), " ".join(text.split()), line, SOURCE)
