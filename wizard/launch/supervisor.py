@@ -56,6 +56,7 @@ class Supervisor:
                              processes=[process_record("supervisor")])
         self._failed_at: float | None = None
         self._gone_at: float | None = None
+        self._ahead: subprocess.Popen | None = None
 
     def supervise(self) -> Status:
         """Run the attempt, and those that follow a crash, to the end; returns the final status."""
@@ -80,6 +81,7 @@ class Supervisor:
     def _run_attempt(self) -> Verdict:
         self._write_status()
         log_start = self.run.launcher_log.stat().st_size if self.run.launcher_log.exists() else 0
+        self._prepare_ahead()
         try:
             launcher = self._spawn()
         except OSError as error:
@@ -109,6 +111,18 @@ class Supervisor:
                 # the kernel watches the thread that forks, so this must stay the main thread
                 preexec_fn=processes.dying_with_parent())
 
+    def _prepare_ahead(self) -> None:
+        """Begin with the data, which would wait for the launcher and all libraries. Without it the ranks do that."""
+        if (self.run.root / "data").exists():
+            return
+        # ranks must not spread their tokenizing over the cores of all the others; here nobody else is
+        env = {**self.launch["env"], "TOKENIZERS_PARALLELISM": "true"}
+        with contextlib.suppress(OSError), open(self.run.logs / "data.log", "ab") as log:
+            self._ahead = subprocess.Popen(
+                [sys.executable, "-m", "engine.data.ahead", str(self.run.root)], cwd=self.run.root,
+                env=child_environment(os.environ, env), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                preexec_fn=processes.dying_with_parent())
+
     def _listen(self) -> None:
         """Wake up from waiting at once when a signal or the launcher's end comes."""
         os.set_blocking(self._waker, False)
@@ -130,6 +144,8 @@ class Supervisor:
     def _look(self) -> None:
         """Take in what the ranks said and pass it on to the readers of status.json."""
         self.watch.poll()
+        if self._ahead is not None:
+            self._ahead.poll()  # no zombie
         before = self.status.model_copy()
         own = [record for record in self.status.processes if record.role != "rank"]
         self.status.processes = own + self.watch.processes()
