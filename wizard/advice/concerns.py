@@ -78,6 +78,16 @@ def _signs(inventory: HardwareInventory) -> list[Finding]:
             finding("gpu-fault", "likely", "a GPU reports hardware errors (Xid)", "kernel log", fault.text,
                     ["leave this GPU out and look its Xid up in NVIDIA's list; memory errors want a reset or a new card"])
         )  # fmt: skip
+    if mismatch := inventory.sign("driver-mismatch"):
+        found.append(
+            finding("driver-mismatch", "certain", "the driver in the kernel is another version than its libraries", "nvidia-smi",
+                    mismatch.text, ["reboot, or reload the driver's modules; in a container update the host's driver"])
+        )  # fmt: skip
+    if differ := inventory.sign("machines-differ"):
+        found.append(
+            finding("mixed-gpus", "certain", "the machines have different GPUs: every step waits for the slowest", "text",
+                    differ.text, ["train on the faster machine alone where the model fits", "else accept the slower pace"])
+        )  # fmt: skip
     broken = [device for device in inventory.accelerators if device.ecc_errors]
     if broken:
         words = ", ".join(f"GPU {device.index}: {device.ecc_errors} uncorrected" for device in broken)

@@ -150,7 +150,7 @@ class Sign(_Part):
     kind: Literal[
         "acs-redirect", "iommu-fault", "gpu-lost", "gpu-fault", "nvls-failed", "slow-nvidia-smi", "p2p-broken",
         "fabric-manager-down", "efa", "narrow-pcie", "cross-numa",
-        "nvidia-gpus", "amd-gpus", "nccl-on-virtual",
+        "nvidia-gpus", "amd-gpus", "nccl-on-virtual", "machines-differ", "driver-mismatch",
     ]
     text: str
 

@@ -145,9 +145,20 @@ def _rdma(sources: Sources) -> list[RdmaPort]:
                     opened=usable,
                     rate_gbit=_float(rate[0]) if rate else None,
                     link_layer=sources.read(f"{folder}/link_layer"),
+                    gid_index=_gid_index(sources, folder),
                 )
             )
     return ports
+
+
+def _gid_index(sources: Sources, folder: str) -> int | None:
+    """The first RoCE v2 entry of the port's table whose address is IPv4 (written as ::ffff:a.b.c.d)."""
+    for name in sorted(sources.names(f"{folder}/gids"), key=lambda text: int(text) if text.isdigit() else 0):
+        address = sources.read(f"{folder}/gids/{name}") or ""
+        kind = sources.read(f"{folder}/gid_attrs/types/{name}") or ""
+        if kind == "RoCE v2" and address.startswith("0000:0000:0000:0000:0000:ffff:"):
+            return int(name)
+    return None
 
 
 def _float(text: str) -> float | None:

@@ -69,7 +69,7 @@ def _read(nvml: Any, sources: Sources) -> Probed:
     if cuda := _quiet(nvml.nvmlSystemGetCudaDriverVersion_v2):
         drivers["cuda"] = f"{cuda // 1000}.{cuda % 1000 // 10}"
     links, nics = _links(nvml, handles, devices, sources, unknown)
-    _hide(devices, sources.environ.get("CUDA_VISIBLE_DEVICES"))
+    hide_devices(devices, sources.environ.get("CUDA_VISIBLE_DEVICES"))
     return Probed({"accelerators": devices, "links": links, "nic_links": nics, "drivers": drivers}, unknown)
 
 
@@ -94,10 +94,18 @@ def _device(nvml: Any, index: int, handle: Any) -> Accelerator:
         pcie_width=_quiet(nvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
         pcie_max_width=_quiet(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
         processes=len(processes) if processes is not None else None,
+        display=_quiet(nvml.nvmlDeviceGetDisplayActive, handle) == 1,
+        utilization=_quiet(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        power_watts=_watts(_quiet(nvml.nvmlDeviceGetPowerUsage, handle)),
+        power_limit_watts=_watts(_quiet(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)),
         mig=bool(mode and mode[0]),
         slices=_slices(nvml, handle) if mode and mode[0] else [],
         fabric=fabric,
     )
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else round(milliwatts / 1000, 1)
 
 
 def _fabric_state(nvml: Any, handle: Any) -> str | None:
@@ -154,7 +162,7 @@ def _p2p(nvml: Any, first: Any, second: Any) -> bool | None:
     return None if status is None else status == nvml.NVML_P2P_STATUS_OK
 
 
-def _hide(devices: list[Accelerator], visible: str | None) -> None:
+def hide_devices(devices: list[Accelerator], visible: str | None) -> None:
     """NVML lists every GPU; CUDA_VISIBLE_DEVICES decides which of them a training sees.
 
     As CUDA does, reading stops at the first entry that names no device.

@@ -25,6 +25,7 @@ def probe_platform(sources: Sources) -> Probed:
                 container=_container(sources),
                 virtual=" hypervisor" in flags if flags else None,
                 iommu=_iommu(sources.read("/proc/cmdline")),
+                **_limits(sources.read("/proc/self/limits")),
             )
         }
     )
@@ -49,6 +50,16 @@ def _container(sources: Sources) -> str | None:
     groups = sources.read("/proc/1/cgroup") or ""
     found = re.search(r"(docker|kubepods|lxc|containerd|libpod)", groups)
     return {"kubepods": "kubernetes", "libpod": "podman"}.get(found[1], found[1]) if found else None
+
+
+def _limits(text: str | None) -> dict[str, int]:
+    """Soft limits of this process, which ranks inherit: locked memory (-1 for none) and open files."""
+    found = {}
+    for name, field in (("Max locked memory", "memlock_bytes"), ("Max open files", "open_files")):
+        line = re.search(rf"^{name}\s+(unlimited|\d+)", text or "", re.M)
+        if line:
+            found[field] = -1 if line[1] == "unlimited" else int(line[1])
+    return found
 
 
 def _iommu(command_line: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -58,9 +59,11 @@ def count_devices(facts: Facts, devices: dict[int, Accelerator], unknown: dict[s
         devices.clear()
         return
     groups = groups_of(facts)
-    listed = {device.name: 0 for device in devices.values()}
-    for device in devices.values():
-        listed[device.name] += 1
+    if differing_machines(facts):
+        fewest = min(group.count or 1 for group, _ in groups)
+        first, line = groups[0]
+        groups = [(Group(first.name, fewest, first.memory_bytes), line)]
+        unknown["accelerators.machines"] = "the machines differ; the first is described here, with as many GPUs as all have"
     for group, fact in groups:
         model = known_model(group.name)
         assert model is not None  # groups are made from models
@@ -81,6 +84,14 @@ def count_devices(facts: Facts, devices: dict[int, Accelerator], unknown: dict[s
         vendor = next((device.vendor for device in devices.values()), "nvidia")
         for index in range(counted):
             devices.setdefault(index, Accelerator(index=index, vendor=vendor))
+
+
+def differing_machines(facts: Facts) -> bool:
+    """`A has a 3090, B has a 3080`: as many kinds as machines, none of them said to be in each."""
+    groups, nodes = groups_of(facts), facts.value("nodes") or 1
+    each = re.search(r"\beach\b|\bper (?:node|machine)\b", " ".join(fact.line.text for _, fact in groups), re.I)
+    listed = any(place[0] == "gpu" for place in facts.first)
+    return nodes > 1 and len(groups) == nodes and not each and not listed
 
 
 def _same(device: Accelerator, model: Model) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Frames of tables as people's terminals and web pages turn them; quotation marks of mail and issue threads.
-_FRAMES = str.maketrans({"│": "|", "┃": "|", "║": "|", "×": "x", "\u00a0": " ", "\u200b": "", "–": "-", "—": "-"})
+_FRAMES = str.maketrans({"│": "|", "┃": "|", "║": "|", "×": "x", "\u00a0": " ", "\u200b": "", "–": "-", "—": "-", "\u2010": "-", "\u2011": "-"})
 _QUOTE = re.compile(r"^(?:\s?>)+ ?")
 _FENCE = re.compile(r"^\s*(```|~~~)\w*\s*$")
 

@@ -24,7 +24,8 @@ from wizard.hardware.inventory import (
 )
 from wizard.hardware.models import cut_off_capability, known_model, memory_bytes
 from wizard.hardware.network import interface_kind
-from wizard.hardware.reading.devices import count_devices, join_devices, name_devices
+from wizard.hardware.nvidia import hide_devices
+from wizard.hardware.reading.devices import count_devices, differing_machines, groups_of, join_devices, name_devices
 from wizard.hardware.reading.lines import Fact
 
 
@@ -60,6 +61,11 @@ def merge(facts_read: list[Fact]) -> HardwareInventory:
     facts = Facts(facts_read)
     unknown: dict[str, str] = {}
     accelerators = _accelerators(facts, unknown)
+    hide_devices(accelerators, facts.value("env", "CUDA_VISIBLE_DEVICES"))
+    signs = [Sign(kind=place[1], text=str(fact.line)) for place, fact in facts.first.items() if place[0] == "sign"]
+    if differing_machines(facts):
+        kinds = ", ".join(f"{group.count or 1} x {group.name}" for group, _ in groups_of(facts))
+        signs.append(Sign(kind="machines-differ", text=kinds))
     links = join_devices(facts, accelerators, unknown)
     inventory = HardwareInventory(
         platform=_platform(facts),
@@ -73,7 +79,7 @@ def merge(facts_read: list[Fact]) -> HardwareInventory:
         network=_network(facts, unknown),
         software=_software(facts, unknown),
         environment=facts.fields("env"),
-        signs=[Sign(kind=kind, text=str(fact.line)) for (_, kind), fact in _signs(facts)],
+        signs=signs,
         unknown=unknown,
         evidence={".".join(str(part) for part in place): str(fact.line) for place, fact in facts.first.items()},
     )
@@ -82,10 +88,6 @@ def merge(facts_read: list[Fact]) -> HardwareInventory:
         inventory.unknown["accelerators"] = unknown_gpus
     inventory.unknown.setdefault("text", "read from pasted text: what it does not mention is not known")
     return inventory
-
-
-def _signs(facts: Facts) -> list[tuple[tuple, Fact]]:
-    return [(place, fact) for place, fact in facts.first.items() if place[0] == "sign"]
 
 
 def _accelerators(facts: Facts, unknown: dict[str, str]) -> list[Accelerator]:

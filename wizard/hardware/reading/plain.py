@@ -19,10 +19,10 @@ _NUMBER = r"(\d{1,4}|" + "|".join(WORDS) + r")"
 _BRAND = r"(?:NVIDIA|Nvidia|Intel\(R\)|Data Center|Radeon(?:\(TM\))? Pro|Arc|GeForce|Tesla|Quadro|AMD|Instinct|Radeon|Intel|Google|AWS|PCIe|SXM\d?|(?:\d+\s?(?:GB|GiB))|identical|x|\*|of|the|GPUs?|cards?|boards?|:|-|\()"
 _BEFORE = re.compile(rf"(?<![\w.]){_NUMBER}\s*(?:{_BRAND}\s*)*$", re.I)
 _AFTER = re.compile(r"^(?:\s|SXM\d?|PCIe|NVLink|GPUs?|cards?|\(|\)|-|,?\s*\d+\s?(?:GB|GiB)(?:\s*each)?)*?\s*(?:x\s?(\d{1,3})\b(?!\d*\s*(?:lane|slot))|\((\d{1,3})\s*(?:x|gpus?|cards?)?\))", re.I)
-_LOOSE = re.compile(rf"(?<![\w.]){_NUMBER}[\s-]*(?:x\s*)?(?:GPUs?|graphics cards|accelerators)\b", re.I)
+_LOOSE = re.compile(rf"(?<![\w.]){_NUMBER}[\s-]*(?:x\s*)?(?:GPUs?|graphics cards|accelerators|APUs|NPUs|HPUs|XPUs)\b", re.I)
 _NODES = re.compile(
     rf"(?<![\w.]){_NUMBER}[\s-]*(?:x\s*)?(?:identical\s+|compute\s+|GPU\s+|worker\s+|DGX\s+|CPU\s+|CPU-only\s+|old\s+|physical\s+)*"
-    r"(?:nodes?|machines?|servers?|hosts?|boxes|workstations?|instances?|VMs?|desktops?|PCs|laptops|Macs|Mac Studios|Mac minis)\b",
+    r"(?:nodes?|machines?|servers?|hosts?|boxes|workstations?|instances?|VMs?|desktops?|PCs|laptops|trays|Macs|Mac Studios|Mac minis)\b",
     re.I,
 )
 _EACH = re.compile(r"\beach\b|\bper (?:node|machine|server|host|box|instance)\b|/node\b|\bapiece\b", re.I)
@@ -50,7 +50,7 @@ def read_plain(paste: Paste, taken: set[int]) -> Iterator[Fact]:
     }
     if len(numbered) > 1:
         yield Fact(("nodes",), len(numbered), free[0], SOURCE)
-    pattern = r"device_count\(\)\s*[=:]?\s*(\d+)|\b(?:number of GPUs|GPU count|num_gpus|GPUs)\s*[:=]\s*(\d+)\b"
+    pattern = r"device_count\(\)\s*[=:]?\s*(\d+)|\b(?:number of GPUs|GPU count|num_gpus|GPUs|\w+\.com/gpu)\"?\s*[:=]\s*\"?(\d+)\b"
     for line, match in paste.find(pattern):
         if int(match[1] or match[2]) > 0:
             yield Fact(("gpu_count",), int(match[1] or match[2]), line, SOURCE)
@@ -66,6 +66,7 @@ def value_of(word: str) -> int:
 
 def spaced(text: str) -> str:
     """`8xH100` as `8 x H100`, which the names' patterns need; nothing else changes."""
+    text = re.sub(r"\bgpu:([A-Za-z][\w.-]*):(\d{1,2})\b", r"\2 x \1", text)  # as Slurm writes it
     text = re.sub(r"(?<![\w.])(\d{1,3})(?:\s?[x*]|X|\sX(?=\s))\s*(?=[A-Za-z(]|\d{4}|\d{2}\d?[A-Za-z])", r"\1 x ", text)
     return re.sub(r"(?<=[a-z0-9])x(\d{1,2})(?=\s|,|$|\))", r" x\1", text) if re.search(r"\d{4}x\d|[A-Z]\d+x\d", text) else text
 
@@ -102,10 +103,11 @@ def _devices(line: Line) -> Iterator[Fact]:
         if count is None and len(mentions) == 1 and (loose := _LOOSE.search(text)):
             count = value_of(loose[1])
         twins = sum(other is model for *_, other in mentions)
-        if count is None and twins > 1:  # `a 3090 in slot 1, a 3090 in slot 2`
+        lanes = count in (4, 8, 16) and re.match(r"^\s*\(x\d+\)", text[end:limit])
+        if twins > 1 and (count is None or lanes):  # `a 3090 in slot 1, a 3090 in slot 2`; `3090 (x8) + 3090 (x8)`
             count = twins
         size = memory_bytes(model, text[max(0, start - 12) : min(limit, end + 24)])
-        total = nodes is not None and nodes > 1 and count is not None and not _EACH.search(text) and not _of(text, start)
+        total = nodes is not None and nodes > 1 and count is not None and len(mentions) == 1 and not _EACH.search(text) and not _of(text, start)
         yield Fact(("group",), Group(model.name, count, size, per_node=not total), line, SOURCE)
     loose = _LOOSE.search(text)
     if loose and re.search(r"\b(?:between|of|from|for|per|any|these|any)\s*$", text[: loose.start()], re.I):
@@ -129,6 +131,8 @@ def _of(text: str, start: int) -> bool:
 
 
 def _node_count(text: str) -> int | None:
+    if re.search(r"\b(?:one|first|a) (?:box|machine|node|server|workstation|PC|host)\b.*\b(?:another|second|other)\b", text, re.I):
+        return 2
     for match in _NODES.finditer(text):
         if re.search(r"NUMA\s*$", text[: match.end()][:-1], re.I) or re.search(r"NUMA", match[0], re.I):
             continue
