@@ -19,7 +19,7 @@ _MODEL = {"model_type": "llama", "vocab_size": 4096, "hidden_size": 192, "interm
           "num_attention_heads": 6, "num_key_value_heads": 3, "max_position_embeddings": 512, "tie_word_embeddings": True}
 _LENGTH, _BATCH, _MICRO = 128, 8, 4
 #: Steps that warm up, and steps that are measured.
-STEPS = (3, 12)
+STEPS = (3, 20)
 _LIMIT_S = 900
 
 
@@ -41,7 +41,7 @@ def run(effort: Effort) -> list[Result]:
 
     what = f"{_BATCH * _LENGTH:,} tokens a step in two micro-batches"
     return [
-        Result(f"step time, {what}", "Hugging Face Trainer", ratios("wall_s"), aim=1.0, details=found,
+        Result(f"step time, {what}", "Hugging Face Trainer", ratios("wall_s"), aim=1.03, details=found,
                note=f"in CPU time {span(ratios('cpu_s'))}; losses agree to {apart:.0e}; tokens/s are the inverse"),
         Result("peak memory of the process", "Hugging Face Trainer", ratios("peak_bytes"), aim=1.0),
     ]

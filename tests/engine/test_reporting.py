@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -197,3 +199,22 @@ def test_a_push_without_a_token_is_refused_before_the_training(ranks, tmp_path, 
 def nowhere(secret: str, folder: Path) -> bool:
     """Whether no file below `folder` holds the secret."""
     return not any(secret.encode() in file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
+CUT_SHORT = """
+import os, signal, sys
+from engine.contract.run_dir import RunDir
+from engine.life import Life
+life = Life(RunDir(sys.argv[1]), 0, 1)
+life.phase("pushing model")
+life.result = ("completed", "/runs/it/model")
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_a_stop_while_the_model_is_pushed_leaves_a_finished_run(tmp_path):
+    run = new_run(tmp_path, tiny_preset(tmp_path, 1))
+    assert subprocess.run([sys.executable, "-c", CUT_SHORT, str(run.root)], timeout=60).returncode == 0
+    ended = events(run, "run_ended")[0]
+    assert (ended["state"], ended["exit_reason"]["kind"], ended["model_path"]) == ("finished", "completed", "/runs/it/model")
+    assert "SIGTERM while pushing model" in events(run, "warning")[0]["message"]

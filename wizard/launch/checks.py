@@ -85,7 +85,8 @@ def bytes_needed(resolved: Preset, model: ModelFacts | None) -> int | None:
     checkpoint = trained * (_WEIGHT_BYTES + _OPTIMIZER_BYTES[resolved.training.optimizer])
     merged = resolved.model.adapter is None or resolved.model.adapter.merge
     final = (total if merged else trained) * _WEIGHT_BYTES
-    return checkpoint * (resolved.checkpoints.keep_last + 1) + final + _OTHER_BYTES
+    kept = resolved.checkpoints.keep_last + resolved.checkpoints.keep_best
+    return checkpoint * (kept + 1) + final + _OTHER_BYTES
 
 
 def check_port(resolved: Preset) -> None:
