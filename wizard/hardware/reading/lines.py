@@ -14,6 +14,11 @@ _QUOTE = re.compile(r"^(?:\s?>)+ ?")
 _FENCE = re.compile(r"^\s*(```|~~~)\w*\s*$")
 
 
+#: In a text of more lines than this, a log, only so many lines that differ in nothing but numbers are read.
+_LONG, _ALIKE = 2000, 40
+_DIGITS = re.compile(r"[\d.]+")
+
+
 @dataclass(frozen=True)
 class Line:
     """`number` counts from 1 in the text as it was pasted."""
@@ -55,9 +60,16 @@ class Paste:
 
     def __init__(self, text: str):
         self.lines: list[Line] = []
-        for number, raw in enumerate(text.splitlines(), start=1):
+        raw_lines = text.splitlines()
+        shapes: dict[str, int] | None = {} if len(raw_lines) > _LONG else None
+        for number, raw in enumerate(raw_lines, start=1):
             if _FENCE.match(raw):
                 continue
+            if shapes is not None:
+                shape = _DIGITS.sub("0", raw[:200])
+                shapes[shape] = shapes.get(shape, 0) + 1
+                if shapes[shape] > _ALIKE:
+                    continue
             clean = _QUOTE.sub("", _ESCAPE.sub("", raw)).translate(_FRAMES).expandtabs(8).rstrip()
             self.lines.append(Line(number, clean))
         self.text = "\n".join(line.text for line in self.lines)
