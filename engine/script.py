@@ -65,6 +65,7 @@ def run_script(run: RunDir, life: Life, preset: Preset, out_of_memory: Callable[
             raise _exited(ending) from None
     except BaseException as error:
         say("".join(traceback.format_exception(type(error), error, _own_frames(error.__traceback__))))
+        stop.hear()
         if not stop.asked:  # a rank whose peers left first fails in its next collective
             raise ScriptFailed(_one_line(error), "out_of_memory" if out_of_memory(error) else "exception") from None
     finally:
@@ -111,12 +112,16 @@ class _Stop:
         self.cooperates = False
         self._signalled_at: float | None = None
 
+    def hear(self) -> bool:
+        """Whether a STOP file is there that was not noticed before."""
+        news = not self.asked and self.run.read_stop() is not None
+        self.asked = self.asked or news
+        return news
+
     def look(self) -> None:
         """Turn a STOP file into what a script can hear; called twice a second."""
-        if not self.asked and self.run.read_stop() is not None:
-            self.asked = True
-            if not self.cooperates:
-                os.kill(os.getpid(), signal.SIGTERM)  # also where the script has a handler of its own
+        if self.hear() and not self.cooperates:
+            os.kill(os.getpid(), signal.SIGTERM)  # also where the script has a handler of its own
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()

@@ -70,7 +70,7 @@ class PlainLines:
         self._tell_problems()
         if state.state == "stopping" and not self._stopping:
             self._stopping = True
-            self._say(time.time(), "stopping", "a checkpoint is written at the end of this step")
+            self._say(time.time(), "stopping", words.stopping_words(state))
         if self._stop_requested is not None and self._stop_requested.is_set() and not self._told_stop:
             self._told_stop = True
             self._say(time.time(), "stop requested", "checkpoint first; once more to stop at once")

@@ -60,7 +60,7 @@ def activity(state: RunState, now_s: float) -> str:
     if status is not None and not state.alive:
         return ended_words(status, state)
     if state.state == "stopping":
-        return "stopping: a checkpoint is written at the end of this step"
+        return f"stopping: {stopping_words(state)}"
     still = health.still_ranks(state, now_s)
     if still:
         more = f" (and {len(still) - 1} more)" if len(still) > 1 else ""
@@ -186,3 +186,8 @@ def speed_mean(state: RunState) -> str:
     if not speed.tokens and speed.samples:
         return f"{formatting.rate(speed.samples_per_s_mean())} samples/s"
     return f"{formatting.rate(speed.tokens_per_s_mean())} tokens/s"
+
+
+def stopping_words(state: RunState) -> str:
+    """What a run that is to stop does first."""
+    return "the script is asked to end" if state.task == "script" else "a checkpoint is written at the end of this step"
