@@ -25,18 +25,41 @@ _COMPARED: list[tuple[str, str, str, Callable[[HardwareInventory], Any], str]] =
 
 def compared(
     first: HardwareInventory, others: Sequence[HardwareInventory], needs: TrainingNeeds
-) -> tuple[TrainingNeeds, list[Finding]]:
-    """(needs with the number of machines and devices that all have, the differences)."""
+) -> tuple[HardwareInventory, TrainingNeeds, list[Finding]]:
+    """(the machine to decide for, needs with the number of machines and of devices that all have, the differences).
+
+    Machines without a GPU are left out where others have one, unless the person asked for Gloo or for CPUs.
+    """
     if not others:
-        return needs, []
-    everyone = [first, *others]
+        sign = first.sign("mixed-cpu-gpu")
+        return first, needs, [_left_out("text", sign.text)] if sign else []
+    everyone, found = [first, *others], []
+    on_cpus = needs.backend == "gloo" or needs.num_gpus_per_node == 0
+    with_gpus = [one for one in everyone if _gpu_count(one)]
+    if with_gpus and len(with_gpus) < len(everyone) and not on_cpus:
+        names = [one.host or f"machine {at}" for at, one in enumerate(everyone) if not _gpu_count(one)]
+        found.append(_left_out("inventories", f"no GPU: {_names(names)}"))
+        everyone = with_gpus
     update: dict[str, Any] = {}
-    if needs.num_nodes == 1:
+    if needs.num_nodes == 1 or len(with_gpus) == len(everyone) < len(others) + 1:
         update["num_nodes"] = len(everyone)
     counts = [_gpu_count(one) for one in everyone]
     if not asked(needs.num_gpus_per_node) and len(set(counts)) > 1:
         update["num_gpus_per_node"] = min(counts)
-    return needs.model_copy(update=update), _differences(everyone) + _same_names(everyone)
+    return everyone[0], needs.model_copy(update=update), found + _differences(everyone) + _same_names(everyone)
+
+
+def _left_out(source: str, text: str) -> Finding:
+    return Finding(
+        category="mixed-cpu-gpu",
+        confidence="certain",
+        summary="machines without a GPU are left out: every step would wait for their processors",
+        evidence=[Evidence(source=source, text=text)],
+        fix=[
+            "train on the machines with GPUs alone",
+            "distributed.backend: gloo with num_gpus_per_node: 0 joins all of them on their processors, far slower",
+        ],
+    )
 
 
 def _differences(everyone: Sequence[HardwareInventory]) -> list[Finding]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from engine.contract.findings import Decision, Finding
 from wizard.advice.backend import decide_backend
 from wizard.advice.batch import batch_findings, decide_batch
+from wizard.advice.calibration import MemoryCalibration
 from wizard.advice.choices import choice_findings
 from wizard.advice.citing import cited
 from wizard.advice.concerns import machine_findings
@@ -64,13 +65,15 @@ def recommend(
     model: ModelFacts | None = None,
     data: DataFacts | None = None,
     others: Sequence[HardwareInventory] = (),
+    calibration: MemoryCalibration | None = None,
 ) -> Recommendation:
     """Decide everything that was left open. What the person fixed is kept, and questioned in `findings`.
 
     `others`: the further machines of a job on several, whose differences from the first are named; every machine then
-    takes as many devices as the one with the fewest.
+    takes as many devices as the one with the fewest. `calibration`: what a real step taught about memory; it is left
+    aside where it was measured on another kind of device or with another torch.
     """
-    needs, differences = compared(inventory, others, needs)
+    inventory, needs, differences = compared(inventory, others, needs)
 
     def fits_alone(memory_bytes: int) -> bool | None:
         setting = Setting("single", True, 1, 512, "bf16", 1)
@@ -84,6 +87,8 @@ def recommend(
     max_length = decide_max_length(devices, needs, model, data)
     packing = decide_packing(needs, model, data, max_length.value)
     budget = budget_bytes(devices, inventory, processes.value)
+    if calibration is not None and not calibration.fits(devices.kind, inventory.software.packages.get("torch")):
+        calibration = None
     plan = choose_plan(
         devices,
         needs,
@@ -94,6 +99,7 @@ def recommend(
         max_length=max_length.value,
         packing=packing.value,
         budget=budget,
+        calibration=calibration,
     )
     backend = decide_backend(devices, world, inventory, needs)
     network, network_findings = decide_network(inventory, needs)
@@ -101,7 +107,9 @@ def recommend(
     bucket = decide_bucket(backend.value, network, inventory, needs)
     size = _device_bytes(devices, inventory, processes.value)
     whole = (
-        estimate(model, needs, Setting("ddp", True, 1, max_length.value, number_format, world), devices.kind)
+        estimate(
+            model, needs, Setting("ddp", True, 1, max_length.value, number_format, world), devices.kind, calibration
+        )
         if model
         else None
     )
@@ -112,7 +120,7 @@ def recommend(
         "processes": processes,
         "precision": precision,
         "batch": decide_batch(plan.batch, plan.batch_reason, world, max_length.value, plan.fits),
-        "memory": decide_memory(model, needs, plan.setting, devices, budget, size),
+        "memory": decide_memory(model, needs, plan.setting, devices, budget, size, calibration),
         "speed": decide_speed(
             devices, inventory, needs, model, plan.setting, plan.batch[2], backend.value, network.value, plan.fits
         ),

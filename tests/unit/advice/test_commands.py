@@ -85,3 +85,43 @@ def test_mistakes_are_one_clear_message(capsys, arguments, code, message):
     assert main(["recommend", *arguments]) == code
     said = capsys.readouterr()
     assert message in said.err and said.out == "" and "Traceback" not in said.err
+
+
+def test_a_machine_from_text(capsys, tmp_path, monkeypatch):
+    import io
+
+    file = tmp_path / "topo.txt"
+    file.write_text("2x RTX A6000\n     GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X\n")
+    answer = json.loads(output(capsys, "recommend", "--json", "--from-text", str(file)))
+    assert set(answer) == {"decisions", "findings", "unknown"}
+    assert answer["decisions"]["backend"]["value"] == "nccl" and answer["decisions"]["devices"]["value"]["count"] == 2
+    inventory = HardwareInventory.model_validate_json(output(capsys, "probe", "--json", "--from-nvidia-smi", str(file)))
+    assert inventory.links[0].path == "NV4" and inventory.evidence["link.0.1.path"].startswith("line 3")
+    assert "A6000" in output(capsys, "probe", "--yaml", "--from-text", str(file))
+    saved = tmp_path / "saved.json"
+    saved.write_text(inventory.model_dump_json())
+    assert "NVLink" in output(capsys, "recommend", "--inventory", str(saved))
+    monkeypatch.setattr("sys.stdin", io.StringIO("8x AMD Instinct MI300X"))
+    assert "RCCL" in output(capsys, "recommend", "--from-text", "-")
+
+
+def test_gpus_of_unknown_number_are_printed_as_all(capsys, tmp_path):
+    file = tmp_path / "ports.txt"
+    file.write_text("Infiniband device 'mlx5_0' port 1 status:\n  state: 4: ACTIVE\n  link_layer: InfiniBand\n")
+    text = output(capsys, "recommend", "--from-text", str(file))
+    assert "all GPUs" in text and "n/a" in text and "the text names no GPU" in text
+
+
+@pytest.mark.parametrize("command", ["probe", "recommend"])
+@pytest.mark.parametrize("text,message", [(None, "cannot be read"), ("  \n", "empty")])
+def test_text_that_is_not_there(capsys, tmp_path, command, text, message):
+    file = tmp_path / "pasted.txt"
+    if text is not None:
+        file.write_text(text)
+    assert main([command, "--from-text", str(file)]) == ExitCode.USAGE
+    assert message in capsys.readouterr().err
+
+
+def test_text_and_inventory_exclude_each_other(capsys):
+    assert main(["recommend", "--from-text", "a", "--inventory", "b"]) == ExitCode.USAGE
+    assert "not allowed with" in capsys.readouterr().err

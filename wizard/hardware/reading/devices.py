@@ -53,9 +53,17 @@ def _without_vaguer(groups: list[tuple[Group, Fact]]) -> list[tuple[Group, Fact]
     return kept
 
 
+def is_cpu_only(facts: Facts) -> bool:
+    """A configuration's word is final; `CPU-only` in a sentence that names GPUs as well is about another machine."""
+    fact = facts.first.get(("cpu_only",))
+    if fact is None:
+        return False
+    return fact.source != "description" or not (groups_of(facts) or any(place[0] == "gpu" for place in facts.first))
+
+
 def count_devices(facts: Facts, devices: dict[int, Accelerator], unknown: dict[str, str]) -> None:
     """Add the devices that a text counts but does not list."""
-    if facts.value("cpu_only"):
+    if is_cpu_only(facts):
         devices.clear()
         return
     groups = groups_of(facts)

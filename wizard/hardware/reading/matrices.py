@@ -39,7 +39,8 @@ def read_matrices(paste: Paste) -> Iterator[Fact]:
         yield Fact(("gpu", index, "numa_node"), node, by_row[index], "nvidia-smi topo -m")
     for (first, second), offered in parse_p2p(paste.text).items():
         if offered is not None:
-            yield Fact(("link", first, second, "p2p"), offered, by_row[first], "nvidia-smi topo -p2p")
+            line = by_row.get(first) or by_row[second]
+            yield Fact(("link", first, second, "p2p"), offered, line, "nvidia-smi topo -p2p")
     yield from _slow(paste)
 
 

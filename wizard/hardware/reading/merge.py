@@ -25,7 +25,14 @@ from wizard.hardware.inventory import (
 from wizard.hardware.models import cut_off_capability, known_model, memory_bytes
 from wizard.hardware.network import interface_kind
 from wizard.hardware.nvidia import hide_devices
-from wizard.hardware.reading.devices import count_devices, differing_machines, groups_of, join_devices, name_devices
+from wizard.hardware.reading.devices import (
+    count_devices,
+    differing_machines,
+    groups_of,
+    is_cpu_only,
+    join_devices,
+    name_devices,
+)
 from wizard.hardware.reading.lines import Fact
 
 
@@ -66,6 +73,8 @@ def merge(facts_read: list[Fact]) -> HardwareInventory:
     if differing_machines(facts):
         kinds = ", ".join(f"{group.count or 1} x {group.name}" for group, _ in groups_of(facts))
         signs.append(Sign(kind="machines-differ", text=kinds))
+    if accelerators and facts.value("cpu_only"):
+        signs.append(Sign(kind="mixed-cpu-gpu", text=str(facts.first["cpu_only",].line)))
     links = join_devices(facts, accelerators, unknown)
     inventory = HardwareInventory(
         platform=_platform(facts),
@@ -83,9 +92,8 @@ def merge(facts_read: list[Fact]) -> HardwareInventory:
         unknown=unknown,
         evidence={".".join(str(part) for part in place): str(fact.line) for place, fact in facts.first.items()},
     )
-    if not accelerators and not facts.value("cpu_only"):
-        unknown_gpus = "the text names no GPU"
-        inventory.unknown["accelerators"] = unknown_gpus
+    if not accelerators and not is_cpu_only(facts):
+        inventory.unknown["accelerators"] = "the text names no GPU"
     inventory.unknown.setdefault("text", "read from pasted text: what it does not mention is not known")
     return inventory
 

@@ -73,7 +73,7 @@ def read_text(text: str) -> TextReading:
         nodes=value("nodes"),
         ranks=value("ranks"),
         main_address=value("main_address"),
-        cpu_only=bool(value("cpu_only")),
+        cpu_only=bool(value("cpu_only")) and not inventory.accelerators,
     )
 
 
