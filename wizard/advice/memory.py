@@ -2,10 +2,9 @@
 
 The terms follow what the engine really keeps: trained weights in fp32 with fp32 gradients, which are views of the
 buckets that travel; under autocast a 16-bit copy of each trained matrix from forward to backward; a frozen base
-in the training precision; logits up-cast to fp32 for the loss. Activations after Korthikanti et al. 2022
-(arXiv:2205.05198, section 4), without the attention scores, which SDPA never writes out, and with a gated MLP where
-the model has one. Models of 2 and 135 million parameters on a CPU (fp32, bf16, with and without recomputation) took
-0.91 to 1.03 of the sum; other kernels and allocators differ more, so a range of 20 % either way is shown.
+in the training precision; activations as counted in `activations`. `tests/engine/test_memory.py` holds the sum against
+real trainings on a CPU. Kernels and allocators differ, so a range of 20 % either way is shown until a step of this
+machine has been measured (`calibration`).
 """
 
 from __future__ import annotations
@@ -13,21 +12,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.contract.findings import Decision
+from wizard.advice.activations import LOGITS_BYTES, between_blocks_bytes, layer_bytes
+from wizard.advice.calibration import MemoryCalibration
 from wizard.advice.devices import Devices
 from wizard.advice.reasons import gib, two_figures
 from wizard.facts.model import ModelFacts
-from wizard.facts.parameters import adapter_parameters
+from wizard.facts.parameters import Shape, adapter_parameters
 from wizard.hardware.inventory import HardwareInventory
 from wizard.questions.needs import TrainingNeeds
 
+#: The range that is shown: from tables, and where a step of this machine was measured.
 LOW, HIGH = 0.8, 1.2
+LOW_MEASURED, HIGH_MEASURED = 0.9, 1.1
 MARGIN = 1.1
 _BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0}
 #: Bytes a parameter of the frozen base takes: 4 bits plus double-quantized block scales; 8 bits plus scales.
 _QUANTIZED = {"int4": 0.52, "int8": 1.03}
 #: Device context, communication buffers and kernels' workspaces; on a CPU python with torch and its threads.
-_OVERHEAD = {"cpu": 0.45e9, "apple": 0.8e9}
+_OVERHEAD = {"cpu": 0.34e9, "apple": 0.8e9}
 _OVERHEAD_GPU = 1.3e9
+#: Memory that was freed and that the C library keeps, all weights trained and with an adapter: as a share of
+#: gradients and activations; where activations are recomputed, as a share of what all of them would take. glibc
+#: before 2.38 hardly reuses aligned blocks, so that of what recomputing saves most stays with the process.
+_KEPT, _KEPT_RECOMPUTED = (0.25, 0.5), (0.6, 0.75)
 #: Share of a device that may be planned with: allocators fragment, and others need a little as well.
 SHARE_GPU, SHARE_CPU, SHARE_UNIFIED = 0.94, 0.85, 0.70
 
@@ -42,6 +49,7 @@ class Setting:
     max_length: int
     precision: str
     world: int
+    accumulation: int = 1
 
 
 @dataclass(frozen=True)
@@ -72,55 +80,71 @@ def budget_bytes(devices: Devices, inventory: HardwareInventory, processes: int)
     return min(total * SHARE_GPU, free * 0.98) if total else None
 
 
-def estimate(model: ModelFacts, needs: TrainingNeeds, setting: Setting, kind: str) -> Estimate | None:
-    """Memory of one rank; None when the model's size or shape is not known."""
+def estimate(
+    model: ModelFacts, needs: TrainingNeeds, setting: Setting, kind: str, calibration: MemoryCalibration | None = None
+) -> Estimate | None:
+    """Memory of one rank at its highest; None when the model's size or shape is not known.
+
+    The highest moment is either when the backward pass begins (all activations, and the scores over the vocabulary)
+    or when it ends (all gradients, the embedding's twice, and one block computed again). `calibration` replaces what
+    tables say of the process itself and of what the allocator keeps.
+    """
     shape, parameters = model.shape, model.parameters
     if shape is None or parameters is None:
         return None
-    width = _BYTES[setting.precision]
+    width, cpu = _BYTES[setting.precision], kind == "cpu"
     shards = setting.world if setting.strategy in ("fsdp", "deepspeed") else 1
-    optimizer = 4.0 if needs.optimizer == "sgd" else 8.0
-    if needs.adapter:
-        trained = adapter_parameters(shape, needs.adapter_r or 16)
-        look_up = model.embedding_parameters or 0
-        if needs.quantization:  # only the matrices of the blocks are quantized
-            base = (parameters - look_up) * _QUANTIZED[needs.quantization] + look_up * 4.0
-        else:
-            base = parameters * width
-        weights = base + trained * 4.0
-    else:
-        trained, weights = parameters, parameters * 4.0
-        if width < 4 and shards == 1:
-            weights += parameters * width
-    per_token = _layer_elements(shape) * width
+    weights, trained = _weights(model, shape, needs, width, shards)
+    gradients = trained * 4.0 / shards
+    rank = (needs.adapter_r or 16) if needs.adapter else None
+    block = layer_bytes(shape, width, rank, mask=4.0 if cpu else 1.0)
     tokens = setting.micro_batch * setting.max_length
-    if setting.gradient_checkpointing:
-        activations = tokens * (shape.layers * shape.hidden * width + per_token)
-    else:
-        activations = tokens * shape.layers * per_token
+    between = between_blocks_bytes(shape, width, bool(needs.adapter))
+    kept = shape.layers * (between if setting.gradient_checkpointing else block) + 3 * shape.hidden * 4.0
     # a classifier has one value for each class, which is nothing
-    logits = 0.0 if needs.task == "text-classification" else tokens * shape.vocab * (12.0 if width == 4 else 16.0)
+    logits = 0.0 if needs.task == "text-classification" else tokens * shape.vocab * LOGITS_BYTES
+    begins = tokens * kept + logits
+    ends = (tokens * block if setting.gradient_checkpointing else 0.0) + (
+        0.0 if needs.adapter else (model.embedding_parameters or 0) * 4.0 / shards
+    )
+    # buckets that travel, and a sum over several passes, hold the gradients all the time
+    held = setting.world > 1 or setting.accumulation > 1
+    beside = gradients + max(0.0, ends - begins) if held else max(0.0, gradients + ends - begins)
     terms = {
-        "weights": weights / shards,
-        "gradients": trained * 4.0 / shards,
-        "optimizer": trained * optimizer / shards,
-        "activations": activations,
+        "weights": weights,
+        "gradients": beside,
+        "optimizer": trained * (4.0 if needs.optimizer == "sgd" else 8.0) / shards,
+        "activations": tokens * kept,
         "logits": logits,
         "overhead": _OVERHEAD.get(kind, _OVERHEAD_GPU),
     }
     if shards > 1:  # the 16-bit copy exists only of what is gathered: one block whole, and the next on its way
         terms["gathered"] = 2 * (parameters / shape.layers) * (width + 4.0)
-    return Estimate(terms)
+    if cpu:
+        whole = tokens * shape.layers * block
+        share = _KEPT_RECOMPUTED if setting.gradient_checkpointing else _KEPT
+        from_what = whole if setting.gradient_checkpointing else begins + gradients
+        terms["heap"] = from_what * share[rank is not None]
+    return Estimate(calibration.applied(terms) if calibration is not None else terms)
 
 
-def _layer_elements(shape) -> float:
-    """Values one token leaves behind in one block for the backward pass.
-
-    Two norms with their inputs and fp32 insides (about 8 h), queries, keys, values and the attention's result, and
-    the inner values of the MLP: gate, up, activated gate and product, or three where there is no gate.
-    """
-    inner = (4 if shape.gated else 3) * shape.intermediate
-    return 8 * shape.hidden + 2 * shape.q_width + 2 * shape.kv_width + inner
+def _weights(
+    model: ModelFacts, shape: Shape, needs: TrainingNeeds, width: float, shards: int
+) -> tuple[float, float]:
+    """(bytes of all weights on each rank, number of trained parameters)."""
+    parameters = float(model.parameters or 0)
+    if needs.adapter:
+        trained = float(adapter_parameters(shape, needs.adapter_r or 16))
+        look_up = model.embedding_parameters or 0
+        if needs.quantization:  # only the matrices of the blocks are quantized
+            base = (parameters - look_up) * _QUANTIZED[needs.quantization] + look_up * 4.0
+        else:
+            base = parameters * width
+        return (base + trained * 4.0) / shards, trained
+    weights = parameters * 4.0 / shards
+    if width < 4 and shards == 1:
+        weights += parameters * width
+    return weights, parameters
 
 
 def decide_memory(
@@ -130,12 +154,14 @@ def decide_memory(
     devices: Devices,
     budget: float | None,
     device_bytes: float | None,
+    calibration: MemoryCalibration | None = None,
 ) -> Decision:
     """What the chosen setting needs on each device, as a range, term by term."""
-    need = estimate(model, needs, setting, devices.kind) if model else None
+    need = estimate(model, needs, setting, devices.kind, calibration) if model else None
     if need is None:
         return Decision(value=None, confidence="low", reason=_why_unknown(model), facts=["from: tables"])
-    low, high = need.total * LOW, need.total * HIGH
+    about = (LOW, HIGH) if calibration is None else (LOW_MEASURED, HIGH_MEASURED)
+    low, high = need.total * about[0], need.total * about[1]
     fits = None if budget is None else need.total <= budget
     where = {"cpu": "process", "apple": "GPU"}.get(devices.kind, "GPU")
     of = f" of {gib(device_bytes)}" if device_bytes else ""
@@ -159,7 +185,7 @@ def decide_memory(
         reason=reason,
         confidence="low" if budget is None else "fair",
         facts=[
-            "from: tables",
+            calibration.source if calibration is not None else "from: tables",
             counted,
             f"{setting.micro_batch} x {setting.max_length} tokens, {setting.precision}, {setting.strategy}"
             + (", gradient checkpointing" if setting.gradient_checkpointing else ""),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from engine.contract.findings import Decision, Finding
 from wizard.advice.batch import plan_batch
+from wizard.advice.calibration import MemoryCalibration
 from wizard.advice.devices import Devices
-from wizard.advice.memory import Setting, estimate, holds
+from wizard.advice.memory import Estimate, Setting, estimate, holds
 from wizard.advice.reasons import asked, count_of, finding, gib, kept, other
 from wizard.facts.data import DataFacts
 from wizard.facts.model import ModelFacts
@@ -43,6 +44,7 @@ def choose_plan(
     max_length: int,
     packing: object,
     budget: float | None,
+    calibration: MemoryCalibration | None = None,
 ) -> Plan:
     """The simplest plan that fits: no sharding before sharding, no recomputing before recomputing.
 
@@ -51,17 +53,21 @@ def choose_plan(
     cpu = devices.kind == "cpu"
 
     def make(strategy: str, recompute: bool) -> Plan:
-        def setting(micro: int) -> Setting:
-            return Setting(strategy, recompute, micro, max_length, precision, world)
+        def needed(setting: Setting) -> Estimate | None:
+            return estimate(model, needs, setting, devices.kind, calibration) if model else None
+
+        def setting(micro: int, accumulation: int) -> Setting:
+            return Setting(strategy, recompute, micro, max_length, precision, world, accumulation)
 
         def safe(micro: int) -> bool | None:
-            return holds(estimate(model, needs, setting(micro), devices.kind) if model else None, budget)
+            # how many passes make a step is not settled yet; with several, gradients stay in between
+            return holds(needed(setting(micro, 2)), budget)
 
         batch, reason = plan_batch(needs, world, cpu, max_length, data, packing, safe)
-        chosen = setting(batch[1])
-        need = estimate(model, needs, chosen, devices.kind) if model else None
+        chosen = setting(batch[1], batch[2])
+        need = needed(chosen)
         fits = None if need is None or budget is None else need.total <= budget
-        return Plan(strategy, recompute, batch, reason, chosen, fits, safe(batch[1]), need.total if need else None)
+        return Plan(strategy, recompute, batch, reason, chosen, fits, holds(need, budget), need.total if need else None)
 
     plans = [
         make(strategy, recompute) for strategy in _strategies(needs, world, cpu) for recompute in _recompute(needs)

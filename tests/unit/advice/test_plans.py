@@ -93,7 +93,7 @@ def test_memory_grows_with_everything_that_costs_memory():
 
 def test_full_fine_tune_in_fp32_is_sixteen_bytes_a_parameter_before_activations():
     facts = model(SEVEN_B)
-    terms = estimate(facts, TrainingNeeds(), Setting("ddp", False, 1, 8, "fp32", 2), "nvidia").terms
+    terms = estimate(facts, TrainingNeeds(), Setting("ddp", False, 1, 1024, "fp32", 2), "nvidia").terms
     assert terms["weights"] + terms["gradients"] + terms["optimizer"] == pytest.approx(16 * facts.parameters)
 
 
