@@ -47,3 +47,33 @@ def stop_requested() -> bool:
 def model_folder() -> Path | None:
     """Where the run looks for the trained model (the folder is the script's to make); None outside of a run."""
     return None if _teller is None else _teller.model_folder
+
+
+def trainer_callback() -> Any:
+    """For transformers' Trainer, which then tells its steps and evaluations, and saves and stops when asked to:
+
+        Trainer(..., callbacks=[trainer_callback()])
+    """
+    from transformers import TrainerCallback
+
+    class Tell(TrainerCallback):
+        told = seen_tokens = 0
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+            logs = logs or {}
+            if "loss" in logs:
+                each = args.per_device_train_batch_size * args.gradient_accumulation_steps
+                tokens = int(state.num_input_tokens_seen) - self.seen_tokens
+                step(float(logs["loss"]), samples=each * (state.global_step - self.told), tokens=tokens or None,
+                     learning_rate=logs.get("learning_rate"), grad_norm=logs.get("grad_norm"), at=state.global_step,
+                     total=state.max_steps)
+                self.told, self.seen_tokens = state.global_step, self.seen_tokens + tokens
+            if "eval_loss" in logs and state.is_world_process_zero:
+                evaluation(logs["eval_loss"], **{name.removeprefix("eval_"): value for name, value in logs.items()
+                                                 if name.startswith("eval_") and name != "eval_loss"})
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if stop_requested():
+                control.should_save = control.should_training_stop = True
+
+    return Tell()

@@ -184,8 +184,10 @@ class _Teller:
         device = "cpu" if "gloo" in dist.get_backend() else torch.device("cuda", torch.cuda.current_device())
         word = torch.tensor([int(self.stop.asked)], device=device)
         dist.all_reduce(word, op=dist.ReduceOp.MAX)
-        self.stop.asked = bool(word)
-        return self.stop.asked
+        agreed = bool(word)
+        # a request that came meanwhile is for the next time: what was asked is never taken back
+        self.stop.asked = self.stop.asked or agreed
+        return agreed
 
 
 class _Ready:

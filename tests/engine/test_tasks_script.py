@@ -230,3 +230,27 @@ def test_outside_of_a_run_telling_does_nothing():
     report.step(loss=1.0, tokens=5)
     report.evaluation(loss=1.0)
     assert report.stop_requested() is False and report.model_folder() is None
+
+
+TRAINER = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+from engine.report import model_folder, trainer_callback
+config = LlamaConfig(vocab_size=50, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2)
+rows = [{"input_ids": torch.arange(8) + n, "labels": torch.arange(8) + n} for n in range(24)]
+arguments = TrainingArguments("out", max_steps=6, logging_steps=2, per_device_train_batch_size=4, use_cpu=True, report_to=[], save_strategy="no",
+                              eval_strategy="steps", eval_steps=3, disable_tqdm=True)
+trainer = Trainer(LlamaForCausalLM(config), arguments, train_dataset=rows, eval_dataset=rows[:4], callbacks=[trainer_callback()])
+trainer.train()
+trainer.save_model(str(model_folder()))
+"""
+
+
+def test_transformers_trainer_tells_by_a_callback(tmp_path):
+    run = new_run(tmp_path, TRAINER)
+    assert ended(run) == [0], run.log(0).read_text()
+    steps = events(run, "step")
+    assert [(record["step"], record["samples"], record["total_steps"]) for record in steps] == [(2, 8, 6), (4, 8, 6), (6, 8, 6)]
+    assert all(record["loss_sum"] and record["learning_rate"] is not None for record in steps)
+    assert [record["step"] for record in events(run, "evaluation")] == [2, 6] and events(run, "evaluation")[0]["loss"]
+    assert last_word(run)["model_path"] == str(run.model)

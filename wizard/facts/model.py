@@ -14,6 +14,10 @@ from wizard.facts.locate import is_path, resolve
 from wizard.facts.parameters import Shape, count_parameters, shape_of
 from wizard.facts.safetensors import read_weights
 
+#: RoBERTa and its kin count positions from behind the number of the padding token, 1: two of the table are never used.
+_COUNT_FROM_PADDING = {"roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "longformer", "mpnet",
+                       "data2vec-text", "xmod", "ibert"}
+
 
 class ModelFacts(BaseModel):
     """Facts of one model. What could not be read is None, with the reason in `unknown`."""
@@ -205,16 +209,19 @@ def _facts(source: str, config: dict[str, Any], scratch: bool, where: str) -> Mo
         parameters=count.total if count else None,
         embedding_parameters=count.embedding if count else None,
         parameters_from="the configuration" if count else None,
-        **_sizes(shape),
+        **_sizes(shape, str(config.get("model_type"))),
         dtype={"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}.get(str(dtype)) if not scratch else "fp32",
         quantized=str(method) if method else None,
         unknown=unknown,
     )
 
 
-def _sizes(shape: Shape | None) -> dict[str, Any]:
+def _sizes(shape: Shape | None, model_type: str) -> dict[str, Any]:
     if shape is None:
         return {}
+    positions = shape.positions
+    if positions and model_type in _COUNT_FROM_PADDING:
+        positions -= 2
     return {
         "layers": shape.layers,
         "hidden_size": shape.hidden,
@@ -223,7 +230,7 @@ def _sizes(shape: Shape | None) -> dict[str, Any]:
         "kv_heads": shape.kv_heads,
         "head_dim": shape.head_dim,
         "vocab_size": shape.vocab,
-        "max_positions": shape.positions,
+        "max_positions": positions,
         "tied_embeddings": shape.tied,
         "gated_mlp": shape.gated,
     }

@@ -183,3 +183,10 @@ def test_unusable_models_are_one_clear_error(tmp_path, path, message):
 def test_unusable_configurations_are_one_clear_error(config, message):
     with pytest.raises(InvalidError, match=message):
         read_model_facts(None, config, BASE)
+
+
+def test_positions_that_a_model_cannot_use_are_not_counted():
+    config = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 300,
+              "max_position_embeddings": 514}
+    assert read_model_facts(None, {"model_type": "roberta", **config}, BASE).max_positions == 512
+    assert read_model_facts(None, {"model_type": "bert", **config}, BASE).max_positions == 514
