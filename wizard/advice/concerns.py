@@ -221,8 +221,8 @@ def _wsl(inventory: HardwareInventory) -> list[Finding]:
 
 
 def _shared_memory(inventory: HardwareInventory) -> list[Finding]:
-    size = inventory.memory.shm_total_bytes
-    if size is None or size >= _SMALL_SHM:
+    size, full = inventory.memory.shm_total_bytes, inventory.sign("shm-full")
+    if not full and (size is None or size >= _SMALL_SHM):
         return []
     fix = (
         "start the container with --shm-size=8g (or --ipc=host)"
@@ -233,9 +233,11 @@ def _shared_memory(inventory: HardwareInventory) -> list[Finding]:
         finding(
             "nccl-shm-too-small",
             "likely",
-            f"/dev/shm holds {size / 2**20:,.0f} MiB; NCCL needs room there for several GPUs",
-            "/dev/shm",
-            f"{size:,} bytes",
+            f"/dev/shm holds {size / 2**20:,.0f} MiB; NCCL needs room there for several GPUs"
+            if size is not None
+            else "NCCL finds no room in /dev/shm for its segments",
+            "log" if full else "/dev/shm",
+            full.text if full else f"{size:,} bytes",
             [fix],
         )
     ]

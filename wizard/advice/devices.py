@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.contract.findings import Decision, Finding
 from wizard.advice.reasons import asked, count_of, finding, gib, kept, other, short_name
-from wizard.advice.selection import best_connected, ranking, same_kind, without_display
+from wizard.advice.selection import best_connected, ranking, same_kind, without_display, without_taken
 from wizard.advice.usable import usable_devices
 from wizard.hardware.inventory import Accelerator, HardwareInventory, Link, Slice
 from wizard.questions.needs import TrainingNeeds
@@ -92,6 +92,10 @@ def decide_devices(
         findings.append(_mig_finding([device for device in usable if device.mig]))
     chosen, reason, alternative = same_kind(whole, fits, findings)
     chosen, reason, alternative = without_display(chosen, reason, alternative)
+    everyone = chosen
+    chosen, reason, alternative = without_taken(chosen, reason, alternative)
+    if len(chosen) < len(everyone):
+        findings += _taken([device for device in everyone if device not in chosen])
     windows = inventory.platform.system == "windows"
     if windows and len(chosen) > 1:
         reason = f"native Windows has no NCCL, so one GPU of {len(chosen)}; under WSL2 all of them train"
@@ -155,6 +159,16 @@ def _must_be_named(chosen, inventory: HardwareInventory) -> bool:
         return False
     alike = len({device.name for device in visible}) == 1 and not any(device.mig for device in visible)
     return not alike or list(chosen) != visible[: len(chosen)]
+
+
+def _taken(devices: list[Accelerator]) -> list[Finding]:
+    words = ", ".join(
+        f"GPU {device.index}: {gib(device.free_bytes or 0)} of {gib(device.memory_bytes or 0)} GiB free" for device in devices
+    )
+    return [
+        finding("gpu-in-use", "certain", f"{count_of(len(devices), 'GPU')} taken by other processes and left out", "NVML", words,
+                ["stop what runs there to train on all"])
+    ]  # fmt: skip
 
 
 def _spoken_of(inventory: HardwareInventory) -> str | None:

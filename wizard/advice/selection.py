@@ -17,6 +17,8 @@ _NEARNESS = {"SYS": 1, "NODE": 2, "PHB": 3, "PCI": 3, "PCIE": 3, "PXB": 4, "PIX"
 _COMBINATIONS = 500
 #: A card on which this share of the memory is taken by a screen is left out where others have it free.
 _SHORT_OF_MEMORY = 0.8
+#: A card with less of its memory free is in somebody else's use.
+_TAKEN = 0.5
 
 
 def nearness(link: Link | None) -> int:
@@ -94,6 +96,20 @@ def without_display(chosen: list[Accelerator], reason: str, alternative: Alterna
         f"{len(rest)} x {short_name(rest[0])}; GPU {card.index} drives the screen and has only "
         f"{gib(card.free_bytes or 0)} of {gib(card.memory_bytes or 0)} GiB free, which would bind the others",
         other(len(chosen), "the desktop is stopped, or the micro-batch is small enough for that card"),
+    )
+
+
+def without_taken(chosen: list[Accelerator], reason: str, alternative: Alternative | None):
+    """Leave out cards whose memory others hold, where the rest is free: the fullest card binds the micro-batch of all."""
+    taken = [device for device in chosen if _free_share(device) < _TAKEN]
+    rest = [device for device in chosen if device not in taken]
+    if not taken or not rest or any(_free_share(device) < _SHORT_OF_MEMORY for device in rest):
+        return chosen, reason, alternative
+    names = ", ".join(f"GPU {device.index}" for device in taken)
+    return (
+        rest,
+        f"{len(rest)} x {short_name(rest[0])}; {names} left out: other processes hold most of the memory there",
+        other(len(chosen), "those processes end"),
     )
 
 

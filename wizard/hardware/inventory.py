@@ -151,7 +151,7 @@ class Sign(_Part):
         "acs-redirect", "iommu-fault", "gpu-lost", "gpu-fault", "nvls-failed", "slow-nvidia-smi", "p2p-broken",
         "fabric-manager-down", "efa", "narrow-pcie", "cross-numa",
         "nvidia-gpus", "amd-gpus", "nccl-on-virtual", "machines-differ", "driver-mismatch",
-        "mixed-cpu-gpu",
+        "mixed-cpu-gpu", "shm-full",
     ]
     text: str
 

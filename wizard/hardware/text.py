@@ -12,7 +12,7 @@ def inventory_lines(inventory: HardwareInventory) -> list[str]:
     """A few aligned lines; what could not be read comes last, with the reason."""
     lines = [_line("machine", _platform(inventory)), _line("cpu", _cpu(inventory)), _line("memory", _memory(inventory))]
     if not inventory.accelerators:
-        lines.append(_line("gpu", "none found"))
+        lines.append(_line("gpu", inventory.unknown.get("accelerators", "none found")))
     lines += [_line("gpu" if at == 0 else "", _gpu(device)) for at, device in enumerate(inventory.accelerators)]
     if inventory.links:
         kinds: dict[str, int] = {}
@@ -35,7 +35,8 @@ def inventory_lines(inventory: HardwareInventory) -> list[str]:
         lines.append(
             _line("rdma", f"{port.device} port {port.port}: {port.link_layer or NA}, {port.state or NA}, {rate}")
         )
-    lines.append(_line("software", _software(inventory)))
+    lines.append(_line("software", _software(inventory) or NA))
+    lines += [_line("sign", f"{sign.kind}: {sign.text}") for sign in inventory.signs]
     if inventory.environment:
         lines.append(_line("environment", ", ".join(f"{key}={value}" for key, value in inventory.environment.items())))
     lines += [_line("unknown", f"{name}: {reason}") for name, reason in inventory.unknown.items()]
@@ -66,7 +67,8 @@ def _platform(inventory: HardwareInventory) -> str:
 
 def _cpu(inventory: HardwareInventory) -> str:
     cpu = inventory.cpu
-    parts = [cpu.model or "unknown model", f"{cpu.usable_cores} usable cores"]
+    known = cpu.physical_cores or cpu.logical_cores or not inventory.from_text
+    parts = [cpu.model or "unknown model", f"{cpu.usable_cores} usable cores" if known else "cores unknown"]
     if cpu.physical_cores and cpu.physical_cores != cpu.usable_cores:
         parts.append(f"of {cpu.physical_cores}")
     if cpu.sockets and cpu.sockets > 1:

@@ -97,6 +97,8 @@ def _shm(paste: Paste) -> Iterator[Fact]:
         yield Fact(("memory", "shm_total_bytes"), size_bytes(match[1], match[2]), line, "mount")
     for line, match in paste.find(r"(?:--shm-size[= ]|shm_size\s*[:=]\s*[\"']?)(\d+)\s*([kmg]?)"):
         yield Fact(("memory", "shm_total_bytes"), size_bytes(match[1], match[2]), line, "docker")
+    for line, match in paste.find(r"\bShmSize\"?\s*[:=]\s*(\d+)\b"):
+        yield Fact(("memory", "shm_total_bytes"), int(match[1]), line, "docker inspect")
     for line, match in paste.find(r"/dev/shm\b\D{0,25}?(\d[\d.]*)\s*(MB|MiB|M|GB|GiB|G)\b|(\d[\d.]*)\s*(MB|MiB|GB|GiB)\s+(?:of\s+)?(?:/dev/)?shm\b"):
         yield Fact(("memory", "shm_total_bytes"), size_bytes(match[1] or match[3], match[2] or match[4]), line, "text")
 

@@ -21,6 +21,7 @@ _SIGNS = [
     ("nvidia-gpus", r"\bNV-?link\b|\bNVSwitch\b|\bCUDA\b(?!.*(?:none|N/A|False|not available))|\bNCCL_|\bNVIDIA\b|\bnvidia-smi\b|\bnccl\b"),
     ("amd-gpus", r"\bxGMI\b|\bROCm\b(?!.*N/A)|\bRCCL\b|\brocm-smi\b|\bamd-smi\b|\bGCDs?\b"),
     ("nccl-on-virtual", r"NET/Socket\s*:\s*Using\s+\[0\](?:docker|virbr|veth|br-|lo\b|cni|flannel|cali)"),
+    ("shm-full", r"/dev/shm/nccl-\w+.*(?:fail|error|No space)|(?:fail|error|creating).*/dev/shm/nccl-|shared memory segment.*/dev/shm.*size"),
     ("driver-mismatch", r"Driver/library version mismatch"),
     ("efa", r"\befa_\d|rdmap\d+s\d+|provider:\s*efa|Elastic Fabric Adapter|aws-ofi-nccl"),
 ]

@@ -17,15 +17,13 @@ def read_query_blocks(paste: Paste) -> Iterator[Fact]:
     blocks = [line for line in paste.lines if _BLOCK.match(line.text)]
     if not blocks and not paste.has(r"^\s*(Product Name|Attached GPUs|FB Memory Usage|Fabric)\s*(:|$)"):
         return
-    current, heading, above = -1, "", ""
+    current, heading, above = -1 if blocks else 0, "", ""
     for line in paste.lines:
         if block := _BLOCK.match(line.text):
             current, heading, above = current + 1, "", ""
             yield Fact(("gpu", current, "vendor"), "nvidia", line, SOURCE)
             yield Fact(("gpu", current, "pci_bus_id"), block[1], line, SOURCE)
         elif pair := _PAIR.match(line.text):
-            if current < 0 and pair[2] in ("Product Name", "FB Memory Usage"):
-                current = 0
             yield from _value(current, heading, above, pair[2].strip(), pair[3], line)
         elif title := _HEADING.match(line.text):
             above, heading = heading, title[2].strip()
