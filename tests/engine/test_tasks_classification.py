@@ -12,6 +12,7 @@ import pytest
 
 from engine.contract.events import EVENT_TYPES
 from tests.engine.labelled import labelled_preset, write_labelled
+from tests.engine.pool import RankFailed
 from tests.engine.trainings import events, losses, new_run, next_attempt, train_on_rank
 
 
@@ -98,6 +99,22 @@ def metrics_are_those_of_the_saved_model(_rank: int, folder: str, valid: str, me
     assert metrics["macro_f1"] == pytest.approx(sum(scores) / len(scores))
 
 
+@pytest.mark.parametrize("config", [
+    {"model_type": "roberta", "max_position_embeddings": 34},  # two of them are not for use
+    {"model_type": "distilbert", "dim": 32, "n_layers": 1, "n_heads": 2, "hidden_dim": 64},
+    {"model_type": "llama", "num_hidden_layers": 1, "num_key_value_heads": 2},  # a decoder, read at its last token
+], ids=lambda config: config["model_type"])
+def test_other_architectures(ranks, tmp_path, data, config):
+    model = labelled_preset(data, 1).model.from_config | config
+    run = finished(ranks, tmp_path, labelled_preset(data, 1, model={"from_config": model}, training__max_steps=12, data__valid=0.2))
+    curve = losses(run)
+    assert curve[12] < curve[1]
+    if config["model_type"] == "roberta":
+        too_long = new_run(tmp_path / "long", labelled_preset(data, 1, model={"from_config": model}, data__max_length=33))
+        with pytest.raises(RankFailed, match="data.max_length: 33 is longer than the 32 positions"):
+            ranks(1).run(train_on_rank, str(too_long.root))
+
+
 def test_a_pair_of_texts_and_an_adapter(ranks, tmp_path, data):
     base = finished(ranks, tmp_path / "base", labelled_preset(data, 1, training__max_steps=1)).model
     pairs = tmp_path / "pairs.csv"
@@ -175,3 +192,13 @@ def train_with_wrong_weight(rank: int, root: str) -> None:
         assert train_on_rank(rank, root)[0] == "finished"
     finally:
         task.loss_sum = original
+
+
+def test_every_task_of_the_loop_has_all_parts():
+    from engine.contract.preset import TRAINABLE_TASKS
+    from engine.tasks import base
+
+    wanted = [name for name in vars(base.Task) if not name.startswith("_")]
+    assert len(wanted) == 9 and set(base._MODULES) == set(TRAINABLE_TASKS) - {"script"}
+    for name in base._MODULES:
+        assert all(callable(getattr(base.find_task(name), part)) for part in wanted)
