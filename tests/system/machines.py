@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 
 from engine.contract.run_dir import RunDir
-from tests.cluster.commands import Workshop, until
+from tests.cluster.commands import Workshop
+from tests.system.waiting import SLOW_S, until
 
 _PREFIX = "wizardtest"
 _HOSTS = Path("/etc/netns")
@@ -95,7 +96,7 @@ class MachinesWorkshop(Workshop):
 
     def command_on(self, number: int, *words: str, **env: str) -> tuple[int, str, str]:
         process = self.start_on(number, *words, **env)
-        code = process.wait(timeout=120)
+        code = process.wait(timeout=SLOW_S)
         return code, process.out.read_text(), process.err.read_text()
 
     def run_on(self, number: int, name: str) -> RunDir:

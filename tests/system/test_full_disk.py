@@ -7,12 +7,13 @@ import re
 import pytest
 
 from engine.contract.run_dir import RunDir
-from tests.cluster.commands import events, living, steps, until
+from tests.cluster.commands import events, living, steps
 from tests.system.disk import small_disk
 from tests.system.needs import require
+from tests.system.waiting import SLOW_S, until
 from wizard.errors import ExitCode
 
-pytestmark = [pytest.mark.system, pytest.mark.launch]
+pytestmark = [pytest.mark.system, pytest.mark.launch, pytest.mark.timeout(3 * SLOW_S)]
 
 #: More threads than cores make a tiny step ten times as long.
 ONE_THREAD = ["--set", "distributed.threads_per_process=1"]
@@ -27,13 +28,12 @@ def assert_clean(text: str) -> None:
     assert "Traceback" not in text and "\x1b" not in text and "torch/" not in text and 'File "' not in text, text
 
 
-@pytest.mark.timeout(300)
 def test_a_checkpoint_that_does_not_fit(disk, workshop):
     command = workshop.start("run", workshop.preset("full"), "--set", "checkpoints.every_steps=20", *ONE_THREAD)
     run = workshop.run_of("full")
     until(lambda: run.checkpoint_steps())
     disk.fill(leave=200_000)  # half a checkpoint, and room for events and the status
-    assert command.wait(timeout=90) == ExitCode.TRAINING_FAILED
+    assert command.wait(timeout=SLOW_S) == ExitCode.TRAINING_FAILED
     kept = run.checkpoint_steps()
     said = command.out.read_text() + command.err.read_text()
     assert_clean(said)
@@ -49,22 +49,20 @@ def test_a_checkpoint_that_does_not_fit(disk, workshop):
 
     # with room again the run goes on from what it had kept
     disk.free()
-    code, out, err = workshop.command("run", "--resume", str(run.root), "--set", f"training.max_steps={kept[-1] + 5}",
-                                      "--set", "checkpoints.keep_last=9")
-    assert code == ExitCode.OK, out + err
+    again = workshop.start("run", "--resume", str(run.root), "--set", f"training.max_steps={kept[-1] + 5}", "--set", "checkpoints.keep_last=9")
+    assert again.wait(timeout=SLOW_S) == ExitCode.OK, again.out.read_text() + again.err.read_text()
     assert events(run, kind="run_started")[-1]["resumed_from_step"] == kept[-1]
     assert {step: checkpoint_files(run, step) for step in kept} == before
     assert run.model.is_dir() and living(workshop.folder) == []
 
 
-@pytest.mark.timeout(300)
 def test_a_disk_without_a_single_byte_left(disk, workshop):
     """Not even the reason can be written down, nor the status anew: the run still ends, and says why."""
     command = workshop.start("run", workshop.preset("full"), "--set", "checkpoints.every_steps=60", *ONE_THREAD)
     run = workshop.run_of("full")
     until(steps(run, 2))
     disk.fill()
-    assert command.wait(timeout=120) == ExitCode.TRAINING_FAILED
+    assert command.wait(timeout=SLOW_S) == ExitCode.TRAINING_FAILED
     said = command.out.read_text() + command.err.read_text()
     assert_clean(said)
     assert "the disk with the run's folder is full" in said or "no space left on the disk" in said

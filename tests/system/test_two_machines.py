@@ -10,11 +10,12 @@ import time
 import pytest
 
 from engine.contract.run_dir import RunDir
-from tests.cluster.commands import events, kill_rank, living, steps, until
+from tests.cluster.commands import events, kill_rank, living, steps
 from tests.system.machines import INTERFACE
+from tests.system.waiting import SLOW_S, until
 from wizard.errors import ExitCode
 
-pytestmark = [pytest.mark.system, pytest.mark.launch]
+pytestmark = [pytest.mark.system, pytest.mark.launch, pytest.mark.timeout(3 * SLOW_S)]
 
 #: Each of the two believes that it has all cores; more threads than there are make steps ten times as long.
 TWO = ["--set", "distributed.num_nodes=2", "--set", "distributed.num_processes_per_node=1", "--set", "distributed.threads_per_process=1"]
@@ -38,7 +39,7 @@ def losses(*runs: RunDir, attempt: int = 1) -> dict[int, float]:
     return {step: loss / tokens for step, (loss, tokens) in sorted(sums.items())}
 
 
-def finish(processes: list[subprocess.Popen], timeout_s: float = 120) -> list[int]:
+def finish(processes: list[subprocess.Popen], timeout_s: float = SLOW_S) -> list[int]:
     return [process.wait(timeout=timeout_s) for process in processes]
 
 
@@ -46,7 +47,6 @@ def told(process: subprocess.Popen) -> str:
     return process.out.read_text() + process.err.read_text()
 
 
-@pytest.mark.timeout(400)
 def test_two_machines_train_what_one_does_and_go_on_after_a_stop_on_either(cluster):
     """No disk in common; the first machine's own name is a loopback address on itself, as Debian has it."""
     cluster.machines.name_hosts(0, {"machine-a": "127.0.1.1", "machine-b": cluster.machines.addresses[1]})
@@ -71,8 +71,8 @@ def test_two_machines_train_what_one_does_and_go_on_after_a_stop_on_either(clust
     assert living(cluster.folder) == []
 
     # the same on one machine
-    code, _, err = cluster.command("run", preset, *set_words("training.max_steps=6", "distributed.threads_per_process=1"))
-    assert code == ExitCode.OK, err
+    alone = cluster.start("run", preset, *set_words("training.max_steps=6", "distributed.threads_per_process=1"))
+    assert finish([alone]) == [ExitCode.OK], told(alone)
     assert losses(*runs) == losses(cluster.run_of("pair")) and len(losses(*runs)) == 6
 
     # prolonged, without naming the machines again; a stop asked for on the second machine stops both, with a checkpoint
@@ -93,7 +93,6 @@ def steps_of(run: RunDir, rank: int, count: int, attempt: int = 2):
     return lambda: sum(event["attempt"] == attempt for event in events(run, rank, "step")) >= count
 
 
-@pytest.mark.timeout(400)
 def test_one_shared_folder_a_lost_rank_and_a_restart_of_both(cluster):
     """On a shared disk each machine still has a run of its own; both go on from the newest checkpoint that both have."""
     shared = {"AUTOTRAIN_WIZARD_RUNS": str(cluster.folder / "shared" / "runs"), "XDG_STATE_HOME": str(cluster.folder / "shared" / "state")}
@@ -127,7 +126,7 @@ def test_a_machine_that_never_comes(cluster, number):
     began = time.monotonic()
     code, out, err = cluster.command_on(number, "run", cluster.preset("alone"), *MEET, "--node-rank", str(number),
                                         "--set", "distributed.join_timeout_s=3")
-    assert code == ExitCode.TRAINING_FAILED and time.monotonic() - began < 60
+    assert code == ExitCode.TRAINING_FAILED and time.monotonic() - began < SLOW_S
     words = "only 1 of 2 machines joined" if number == 0 else "the first machine did not answer at 10.231.9.1 port 29500"
     assert words in out and "--node-rank" in out and "Traceback" not in out
     assert f"machine {number} of 2: waiting up to 3 s for the others" in err
@@ -147,16 +146,15 @@ def test_presets_that_differ_are_named(cluster):
     assert living(cluster.folder) == []
 
 
-@pytest.mark.timeout(200)
 def test_a_cable_that_is_pulled(cluster):
     """Silence on the network is no error of TCP's: the collective's own timeout has to end it, on both machines."""
     preset = cluster.preset("cable")
-    started = cluster.both(preset, *MEET, *set_words("distributed.timeout_s=8", "checkpoints.every_steps=5"))
+    started = cluster.both(preset, *MEET, *set_words("distributed.timeout_s=15", "checkpoints.every_steps=5"))
     runs = [cluster.run_on(number, "cable") for number in (0, 1)]
     until(steps(runs[0], 3))
     until(lambda: all(run.checkpoint_steps() for run in runs))
     subprocess.run(["ip", "-n", cluster.machines.spaces[1], "link", "set", INTERFACE, "down"], check=True, timeout=10)
-    codes = finish(started, 90)
+    codes = finish(started)
     assert all(code in (ExitCode.TRAINING_FAILED, ExitCode.LOST) for code in codes), codes
     for run, process in zip(runs, started, strict=True):
         assert run.read_status().state == "failed"
@@ -179,7 +177,7 @@ def test_what_cannot_work_is_said_at_once(cluster, number, settings, code, words
     found, _, err = cluster.command_on(number, "run", cluster.preset("wrong"), *TWO, "--node-rank", str(number),
                                        *set_words(*(f"distributed.{setting}" for setting in settings)))
     assert found == code and words in err, err
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60, "an answer before anything is started"
     assert not list(cluster.home(number).glob("runs/*/*")) and living(cluster.folder) == []
 
 

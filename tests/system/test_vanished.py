@@ -6,13 +6,13 @@ import shutil
 
 import pytest
 
-from tests.cluster.commands import living, until
+from tests.cluster.commands import living
+from tests.system.waiting import SLOW_S, until
 from wizard.errors import ExitCode
 
-pytestmark = [pytest.mark.system, pytest.mark.launch]
+pytestmark = [pytest.mark.system, pytest.mark.launch, pytest.mark.timeout(3 * SLOW_S)]
 
 
-@pytest.mark.timeout(300)
 def test_what_is_removed_piece_by_piece(workshop):
     command = workshop.start("run", workshop.preset("gone"), "--set", "checkpoints.every_steps=40", "--set", "distributed.threads_per_process=1")
     run = workshop.run_of("gone")
@@ -31,8 +31,8 @@ def test_what_is_removed_piece_by_piece(workshop):
     while run.root.exists():  # something may be written into it in between
         shutil.rmtree(run.root, ignore_errors=True)
     for process in (command, watch):
-        assert process.wait(timeout=60) == ExitCode.LOST
+        assert process.wait(timeout=SLOW_S) == ExitCode.LOST
         said = process.out.read_text() + process.err.read_text()
         assert f"the run's folder was removed: {run.root}" in said and "Traceback" not in said
-    until(lambda: living(workshop.folder) == [], 60)
+    until(lambda: living(workshop.folder) == [])
     assert not run.root.exists()
