@@ -13,6 +13,7 @@ from wizard.advice.batch import batch_findings, decide_batch
 from wizard.advice.calibration import MemoryCalibration
 from wizard.advice.choices import choice_findings
 from wizard.advice.citing import cited
+from wizard.advice.comparison import Comparison, compare
 from wizard.advice.concerns import machine_findings
 from wizard.advice.conflicts import conflict_findings
 from wizard.advice.devices import Devices, decide_devices
@@ -45,6 +46,7 @@ class Recommendation(BaseModel):
     unknown: list[str]
     settings: dict[str, Any]
     num_nodes: int = 1
+    comparison: Comparison | None = None
 
     def summary(self) -> tuple[str, str]:
         """The two lines of advice: what, and because of what."""
@@ -56,7 +58,7 @@ class Recommendation(BaseModel):
 
     def public(self) -> dict[str, Any]:
         """What `recommend --json` prints."""
-        return self.model_dump(include={"decisions", "findings", "unknown"}, exclude_none=False)
+        return self.model_dump(include={"decisions", "findings", "unknown", "comparison"}, exclude_none=False)
 
 
 def recommend(
@@ -149,6 +151,17 @@ def recommend(
         best_precision=open_precision,
     )
     findings += batch_findings(needs, plan.batch, world) + memory_findings(plan, devices, needs, budget)
+    comparison = compare(
+        devices,
+        inventory,
+        needs,
+        model,
+        plan.setting,
+        backend=backend.value,
+        interface=network.value,
+        fits=plan.fits,
+        findings=findings,
+    )
     settings, unknown = _settings(decisions, devices, needs), _unknown(inventory, model, data)
     if needs.task == "script":
         decisions, settings = script_decisions(decisions, needs), script_settings(settings, needs)
@@ -161,6 +174,7 @@ def recommend(
         unknown=unknown,
         settings=settings,
         num_nodes=needs.num_nodes,
+        comparison=None if needs.task == "script" or devices.unknown else comparison,
     )
 
 

@@ -12,7 +12,8 @@ from engine.contract.findings import Decision
 from engine.contract.flops import peak_flops_per_s, train_flops_per_token
 from wizard.advice.devices import Devices
 from wizard.advice.memory import Setting
-from wizard.advice.reasons import two_figures
+from wizard.advice.reasons import count_of, two_figures
+from wizard.advice.speed_cpu import cpu_flops_per_s
 from wizard.facts.model import ModelFacts
 from wizard.facts.parameters import adapter_parameters
 from wizard.hardware.inventory import HardwareInventory, Interface, Link
@@ -60,55 +61,67 @@ def decide_speed(
     fits: bool | None,
 ) -> Decision:
     """{tokens_per_s: [low, high], step_s: [low, high], waiting_share: [low, high]}, or None with the reason."""
-    why = "it does not fit into memory" if fits is False else _why_unknown(devices, model, setting)
+    link = inventory.network.interface(interface) if interface else None
+    why = why_unknown(devices, inventory, needs, model, setting, backend, link, fits)
     if why:
         return Decision(value=None, reason=why, confidence="low", facts=["from: tables"])
-    link = inventory.network.interface(interface) if interface else None
-    if setting.world > 1 and bandwidth(devices, inventory, needs, backend, link, 0) is None:
-        return Decision(
-            value=None,
-            reason="the speed of the network between the machines is not known",
-            confidence="low",
-            facts=["from: tables"],
-        )
-    slow, fast = (_step(devices, inventory, needs, model, setting, accumulation, backend, link, end) for end in (0, 1))
+    slow, fast = (step(devices, inventory, needs, model, setting, accumulation, backend, link, end) for end in (0, 1))
     tokens = setting.micro_batch * accumulation * setting.world * setting.max_length
     low, high = two_figures(tokens / slow.total_s), two_figures(tokens / fast.total_s)
     value = {"tokens_per_s": [low, high], "step_s": [two_figures(fast.total_s), two_figures(slow.total_s)]}
     reason = f"{low:,.0f} to {high:,.0f} tokens/s"
     facts = ["from: tables", f"{_REACHED[0] * 100:g} to {_REACHED[1] * 100:g} % of the peak of {devices.words()}"]
+    if devices.kind == "cpu":
+        facts[1] = f"{count_of(inventory.cpu.usable_cores, 'core')} by their vector units"
     if setting.world > 1:
         shares = sorted((slow.waiting, fast.waiting))
         value["waiting_share"] = [two_figures(share) for share in shares]
-        reason += f"; {_share(shares)} of a step waiting for gradients"
+        reason += f"; {share_words(shares)} of a step waiting for gradients"
         if backend != "gloo" and needs.num_nodes == 1:
             over = sorted(
-                _step(devices, inventory, needs, model, setting, accumulation, "gloo", link, end).waiting
+                step(devices, inventory, needs, model, setting, accumulation, "gloo", link, end).waiting
                 for end in (0, 1)
             )
             value["waiting_share_gloo"] = [two_figures(share) for share in over]
-            facts.append(f"over Gloo {_share(over)} of a step would be waiting")
+            facts.append(f"over Gloo {share_words(over)} of a step would be waiting")
     return Decision(value=value, reason=reason, confidence="low", facts=facts)
 
 
-def _why_unknown(devices: Devices, model: ModelFacts | None, setting: Setting) -> str | None:
-    if devices.kind == "cpu":
-        return "no table foresees a CPU; it is measured from the first steps on"
-    if not devices.used or _peak(devices, setting) is None:
+def why_unknown(
+    devices: Devices,
+    inventory: HardwareInventory,
+    needs: TrainingNeeds,
+    model: ModelFacts | None,
+    setting: Setting,
+    backend: str,
+    link: Interface | None,
+    fits: bool | None,
+) -> str | None:
+    """Why no step can be predicted; None where one can."""
+    if fits is False:
+        return "it does not fit into memory"
+    if (devices.kind != "cpu" and not devices.used) or _flops_per_s(devices, inventory, needs, setting, 0) is None:
         return (
             f"no table has the peak of {devices.words()} in {setting.precision}; it is measured from the first steps on"
         )
     if model is None or model.shape is None or (model.matrix_parameters or model.parameters) is None:
         return "not known before the model's size is"
+    if setting.world > 1 and bandwidth(devices, inventory, needs, backend, link, 0) is None:
+        return "the speed of the network between the machines is not known"
     return None
 
 
-def _peak(devices: Devices, setting: Setting) -> float | None:
+def _flops_per_s(
+    devices: Devices, inventory: HardwareInventory, needs: TrainingNeeds, setting: Setting, end: int
+) -> float | None:
+    """What one rank reaches."""
+    if devices.kind == "cpu":
+        return cpu_flops_per_s(inventory, max(1, setting.world // needs.num_nodes), setting.precision, end)
     peaks = [peak_flops_per_s(device.name, setting.precision) for device in devices.used]
-    return None if devices.slice is not None or None in peaks else min(peaks)
+    return None if devices.slice is not None or None in peaks else min(peaks) * _REACHED[end]
 
 
-def _step(
+def step(
     devices: Devices,
     inventory: HardwareInventory,
     needs: TrainingNeeds,
@@ -119,14 +132,15 @@ def _step(
     link: Interface | None,
     end: int,
 ) -> Step:
-    """`end`: 0 for the slow end of every table, 1 for the fast one."""
+    """One optimizer step; only where `why_unknown` is None. `end`: 0 for the slow end of every table, 1 for the fast."""
     shape, matrices = model.shape, model.matrix_parameters or model.parameters
     per_token = train_flops_per_token(
         matrices, shape.layers, shape.hidden, setting.max_length, setting.gradient_checkpointing
     )
     if needs.adapter:  # frozen weights need no gradients of their own: a third of the work less
         per_token *= 2 / 3
-    micro_s = per_token * setting.micro_batch * setting.max_length / (_peak(devices, setting) * _REACHED[end])
+    flops_per_s = _flops_per_s(devices, inventory, needs, setting, end)
+    micro_s = per_token * setting.micro_batch * setting.max_length / flops_per_s
     compute = micro_s * accumulation
     if setting.world == 1:
         return Step(compute, 0.0)
@@ -164,7 +178,7 @@ def _between(link: Link) -> tuple[float, float]:
     return _PCIE_BY_HOST if link.p2p is False or link.path == "SYS" else _PCIE_DIRECT
 
 
-def _share(shares: list[float]) -> str:
+def share_words(shares: list[float]) -> str:
     if shares[1] < 0.01:
         return "under 1 %"
     low, high = (f"{share * 100:.2g}" if share >= 0.01 else "under 1" for share in shares)

@@ -166,6 +166,10 @@ def _text(recommendation: Recommendation) -> str:
                     f"else {_plain(decision.alternative.value)}: if {decision.alternative.when}", 62
                 )
             ]
+    if recommendation.comparison is not None:
+        from wizard.advice.comparison_words import lines as side_by_side
+
+        lines += ["", *side_by_side(recommendation.comparison)]
     for finding in recommendation.findings:
         lines += ["", f"{finding.confidence}: {finding.summary}"]
         lines += [f"  seen   {item.text}" for item in finding.evidence]

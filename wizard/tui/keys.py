@@ -46,7 +46,12 @@ SCREENS: dict[str, tuple[Key, ...]] = {
         Key("f5", "review", "review", "To the review: all other questions keep their defaults", "F5", footer=False),
         _HELP, _QUIT,
     ),
-    "advice": (Key("escape,q,f2", "back", "back", "Back", "esc"), _QUIT),
+    "advice": (
+        Key("c", "compare", "compare", "NCCL and Gloo side by side; on a CPU one process and several"),
+        Key("escape,q,f2", "back", "back", "Back", "esc"),
+        _QUIT,
+    ),
+    "comparison": (Key("escape,q,c", "back", "back", "Back to the advice", "esc"), _QUIT),
     "help": (Key("escape,q,f1", "back", "back", "Back", "esc"), _QUIT),
     "review": (
         Key("enter", "launch", "launch", "Start the training and watch it"),

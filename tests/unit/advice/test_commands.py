@@ -28,7 +28,7 @@ def test_probe_prints_an_inventory_that_recommend_reads(capsys, tmp_path):
 
 def test_json_holds_decisions_findings_and_unknowns(capsys):
     answer = json.loads(output(capsys, "recommend", "--json", "--inventory", str(FOLDER / "4x-a100-nvlink.json")))
-    assert set(answer) == {"decisions", "findings", "unknown"}
+    assert set(answer) == {"decisions", "findings", "unknown", "comparison"}
     assert {"backend", "strategy", "devices", "precision", "batch", "network", "env"} <= set(answer["decisions"])
     assert set(answer["decisions"]["backend"]) == {"value", "reason", "confidence", "facts", "alternative"}
     assert answer["decisions"]["backend"]["value"] == "nccl"
@@ -93,7 +93,7 @@ def test_a_machine_from_text(capsys, tmp_path, monkeypatch):
     file = tmp_path / "topo.txt"
     file.write_text("2x RTX A6000\n     GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X\n")
     answer = json.loads(output(capsys, "recommend", "--json", "--from-text", str(file)))
-    assert set(answer) == {"decisions", "findings", "unknown"}
+    assert set(answer) == {"decisions", "findings", "unknown", "comparison"}
     assert answer["decisions"]["backend"]["value"] == "nccl" and answer["decisions"]["devices"]["value"]["count"] == 2
     inventory = HardwareInventory.model_validate_json(output(capsys, "probe", "--json", "--from-nvidia-smi", str(file)))
     assert inventory.links[0].path == "NV4" and inventory.evidence["link.0.1.path"].startswith("line 3")

@@ -19,7 +19,7 @@ def test_a_range_with_its_source():
 
 @pytest.mark.parametrize(
     "name,config",
-    [("cpu-2-cores", SMALL), ("4x-intel-max1100", SMALL), ("4x-a100-nvlink", None), ("1x-a100-all-mig", SMALL)],
+    [("mac-m2-pro", SMALL), ("4x-intel-max1100", SMALL), ("4x-a100-nvlink", None), ("1x-a100-all-mig", SMALL)],
 )
 def test_unknown_stays_unknown(name, config):
     assert advise(name, config).decisions["speed"].value is None

@@ -40,6 +40,16 @@ class AdviceScreen(WizardScreen):
         table = advice_table(self._advice, lambda name: self.get_component_rich_style(f"advice--{name}"))
         self.query_one("#table", Static).update(table)
 
+    def action_compare(self) -> None:
+        from wizard.tui.screens.comparison import ComparisonScreen
+
+        self.app.push_screen(ComparisonScreen(self._advice.comparison))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "compare":
+            return True if self._advice.comparison is not None else None
+        return True
+
     def _rest(self) -> Text:
         text = Text()
         for finding in self._advice.findings:
