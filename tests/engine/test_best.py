@@ -80,3 +80,23 @@ def test_checkpoints_by_the_clock(ranks, tmp_path, minutes, least, most):
     ranks(2).run(train_on_rank, str(run.root))
     saved = [record["step"] for record in events(run, "checkpoint")]
     assert least <= len(saved) <= most and saved[-1] == 12 and run.checkpoint_steps() == saved[-2:]
+
+
+def largest_difference(_rank: int, first: str, second: str) -> float:
+    from safetensors.torch import load_file
+
+    one, other = (load_file(Path(folder, "model.safetensors")) for folder in (first, second))
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+def test_the_best_of_a_sharded_training_is_the_result_too(ranks, tmp_path):
+    found = []
+    for strategy in ("ddp", "fsdp"):
+        # not to where it stops by itself: small differences grow while a few rows are learned by heart
+        run = new_run(tmp_path / strategy, overfitting(tmp_path, distributed__strategy=strategy, training__max_steps=20, training__early_stopping=None))
+        assert ranks(2).run(train_on_rank, str(run.root))[0][0] == "finished"
+        found.append((run, events(run, "exported")[0]))
+    (_, plain), (_, sharded) = found
+    assert sharded["best"] and sharded["step"] == plain["step"] < 20 and sharded["value"] == pytest.approx(plain["value"], rel=1e-3)
+    assert ranks(1).run(largest_difference, *(str(run.model) for run, _ in found))[0] < 1e-3
