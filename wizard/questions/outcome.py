@@ -54,6 +54,8 @@ def flat_preset(questions: Sequence[Question], asked: Sequence[Question], curren
         answer = current[question.key]
         meant = question.values(answer.value, seen[question.key])
         if answer.origin == "recommended" and set(meant) <= AUTO_KEYS:
+            # of several keys behind one answer, what was opened with the same value stays said
+            flat |= {key: value for key, value in meant.items() if value is not None and context.preset.get(key) == value}
             continue
         for key, value in meant.items():
             if value is None or value == "auto":

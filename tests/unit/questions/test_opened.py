@@ -6,7 +6,7 @@ import pytest
 
 from engine.contract.load import dump_preset, load_preset, parse_preset, preset_from_data
 from engine.contract.problems import PresetError
-from tests.unit.questions.machines import cpu_machine, flow, keys
+from tests.unit.questions.machines import cpu_machine, flow, gpu_machine, keys
 from wizard import session
 from wizard.errors import InvalidError
 
@@ -66,8 +66,11 @@ def test_every_shipped_preset_can_be_opened_and_means_the_same():
 
     for found in list_presets():
         if found.origin == "shipped":
-            asked, _ = session.new_flow(cpu_machine(), found.path)
-            assert dump_preset(parse_preset(asked.preset_text())) == dump_preset(load_preset(found.path))
+            preset = load_preset(found.path)
+            # what a preset says of GPUs is kept where there are some
+            gpus = preset.distributed.num_gpus_per_node
+            asked, _ = session.new_flow(gpu_machine(gpus) if isinstance(gpus, int) and gpus else cpu_machine(), found.path)
+            assert dump_preset(parse_preset(asked.preset_text())) == dump_preset(preset), found.path
 
 
 def test_a_preset_that_cannot_be_used_says_all_of_it(tmp_path):
