@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from wizard.advice.comparison import Comparison, Way
 from wizard.advice.speed import share_words
 
-
 LEGEND = "time of one step: █ at best, ░ up to the slow end"
 
 

@@ -179,6 +179,9 @@ def decide_memory(
         "fits": fits,
         "terms_bytes": {name: two_figures(size) for name, size in need.terms.items()},
     }
+    largest_first = sorted(need.terms.items(), key=lambda item: -item[1])
+    spelled = ", ".join(f"{name} {gib(size)}" for name, size in largest_first if size)
+    free = devices.free_bytes
     counted = f"{model.parameters:,} parameters (from {model.parameters_from})"
     return Decision(
         value=value,
@@ -187,6 +190,7 @@ def decide_memory(
         facts=[
             calibration.source if calibration is not None else "from: tables",
             counted,
+            f"{spelled} GiB" + (f" against {gib(free)} GiB free now" if free else ""),
             f"{setting.micro_batch} x {setting.max_length} tokens, {setting.precision}, {setting.strategy}"
             + (", gradient checkpointing" if setting.gradient_checkpointing else ""),
         ],

@@ -27,8 +27,9 @@ from wizard.advice.precision import SAFE, UNKNOWN, decide_precision
 from wizard.advice.processes import decide_processes, decide_threads
 from wizard.advice.script import script_decisions, script_settings, script_unknown
 from wizard.advice.sequence import decide_max_length, decide_packing
+from wizard.advice.short_of_memory import memory_findings
 from wizard.advice.speed import decide_speed
-from wizard.advice.strategy import choose_plan, decide_gradient_checkpointing, decide_strategy, memory_findings
+from wizard.advice.strategy import choose_plan, decide_gradient_checkpointing, decide_strategy
 from wizard.advice.words import shareable, summary_lines
 from wizard.facts.data import DataFacts
 from wizard.facts.model import ModelFacts
@@ -150,7 +151,9 @@ def recommend(
         processes=processes.value,
         best_precision=open_precision,
     )
-    findings += batch_findings(needs, plan.batch, world) + memory_findings(plan, devices, needs, budget)
+    findings += batch_findings(needs, plan.batch, world) + memory_findings(
+        plan, devices, inventory, needs, model, budget, calibration
+    )
     comparison = compare(
         devices,
         inventory,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.contract.findings import Decision, Finding
+from engine.contract.findings import Decision
 from wizard.advice.batch import plan_batch
 from wizard.advice.calibration import MemoryCalibration
 from wizard.advice.devices import Devices
 from wizard.advice.memory import Estimate, Setting, estimate, holds
-from wizard.advice.reasons import asked, count_of, finding, gib, kept, other
+from wizard.advice.reasons import asked, count_of, gib, kept, other
 from wizard.facts.data import DataFacts
 from wizard.facts.model import ModelFacts
 from wizard.questions.needs import TrainingNeeds
@@ -109,7 +109,7 @@ def decide_strategy(
 ) -> Decision:
     """`whole`: bytes one rank would need without sharding, None where unknown."""
     room = (
-        f"needs {gib(plan.need)} of {gib(device_bytes)} GiB on each {_thing(devices)}"
+        f"needs {gib(plan.need)} of {gib(device_bytes)} GiB on each {thing(devices)}"
         if plan.need and device_bytes
         else None
     )
@@ -186,37 +186,6 @@ def decide_gradient_checkpointing(plan: Plan, needs: TrainingNeeds) -> Decision:
     )
 
 
-def memory_findings(plan: Plan, devices: Devices, needs: TrainingNeeds, budget: float | None) -> list[Finding]:
-    if plan.safe is not False or plan.need is None or budget is None:
-        return []
-    cpu = devices.kind == "cpu"
-    fix, patch = [], None
-    if needs.adapter is None and not needs.from_scratch:
-        fix.append("train an adapter (model.adapter.type: lora) instead of all weights")
-        patch = {"model.adapter.type": "lora"}
-    elif needs.adapter and needs.quantization is None and not cpu:
-        fix.append("load the frozen base in 4 bits (model.quantization: int4)")
-        patch = {"model.quantization": "int4"}
-    if not plan.gradient_checkpointing:
-        fix.append("recompute activations (training.gradient_checkpointing: true)")
-    if plan.batch[1] > 1:
-        fix.append("a smaller training.micro_batch")
-    if plan.setting.max_length > 256:
-        fix.append(f"shorter sequences (data.max_length below {plan.setting.max_length})")
-    fix.append("a smaller model, or " + ("more memory" if cpu else "more or larger GPUs"))
-    return [
-        finding(
-            "host-oom-sigkill" if cpu or devices.kind == "apple" else "cuda-oom-ddp-replica",
-            "possible" if plan.fits else "likely",
-            f"needs about {gib(plan.need)} GiB on each {_thing(devices)}, which may use {gib(budget)}"
-            + (": tight" if plan.fits else ""),
-            "memory estimate",
-            f"{plan.strategy}, micro-batch {plan.batch[1]}, {plan.setting.max_length} tokens, {plan.setting.precision}",
-            fix,
-            patch,
-        )
-    ]
-
-
-def _thing(devices: Devices) -> str:
+def thing(devices: Devices) -> str:
+    """What has a memory of its own."""
     return "process" if devices.kind == "cpu" else "GPU"
