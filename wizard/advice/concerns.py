@@ -102,7 +102,8 @@ def _driver(inventory: HardwareInventory) -> list[Finding]:
     driver, build = inventory.software.drivers.get("nvidia"), inventory.software.torch
     newest = inventory.software.drivers.get("cuda")
     # without a torch here, the wheels that pip gives now are CUDA 12 at least
-    major = int(build.cuda.split(".")[0]) if build and build.cuda else 12
+    built = version_numbers(build.cuda) if build else None
+    major = built[0] if built else 12
     oldest = _OLDEST_DRIVER.get(major)
     have = version_numbers(driver)
     if oldest is None:

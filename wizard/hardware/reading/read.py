@@ -50,8 +50,12 @@ def read_text(text: str) -> TextReading:
     """Read any pasted text. Never raises; what nothing could be read from gives an empty inventory."""
     paste = Paste(text[:MOST_CHARACTERS])
     facts: list[Fact] = []
+    failed: dict[str, str] = {}
     for reader in READERS:
-        facts += reader(paste)
+        try:
+            facts += list(reader(paste))
+        except Exception as error:  # a fault of a reader must cost its facts, not the answer
+            failed[f"text.{reader.__name__}"] = f"the reader failed ({type(error).__name__}: {error})"
     taken = {
         fact.line.number
         for fact in facts
@@ -66,6 +70,7 @@ def read_text(text: str) -> TextReading:
         return first[name,].value if (name,) in first else None
 
     inventory = merge(facts)
+    inventory.unknown |= failed
     if not facts:
         inventory.unknown["text"] = "nothing in it could be read as a description of a machine"
     return TextReading(

@@ -24,10 +24,10 @@ def read_software(paste: Paste) -> Iterator[Fact]:
     for line, match in paste.find(r"(?:wheel|build|built)\b[^\n]{0,20}?\bcu(\d{3})\b|\bcu(1[123]\d)\b(?:\s+(?:wheel|build))?"):
         yield Fact(("torch", "cuda"), _dotted(match[1] or match[2]), line, "text")
     for line, match in paste.find(r"CUDA used to build PyTorch:\s*(\S+)"):
-        yield Fact(("torch", "cuda"), None if match[1] in ("None", "N/A", "Could") else match[1], line, "collect_env")
+        yield Fact(("torch", "cuda"), match[1] if match[1][0].isdigit() else None, line, "collect_env")
         yield Fact(("torch", "built"), True, line, "collect_env")
     for line, match in paste.find(r"ROCM used to build PyTorch:\s*(\S+)"):
-        yield Fact(("torch", "hip"), None if match[1] in ("N/A", "None") else match[1], line, "collect_env")
+        yield Fact(("torch", "hip"), match[1] if match[1][0].isdigit() else None, line, "collect_env")
     for line, match in paste.find(r"Nvidia driver version:\s*([\d.]+)|\bdriver(?:\s+version)?\s*[:=]?\s*v?(\d{3}\.\d+(?:\.\d+)?)\b|NVRM version:.*?\s(\d{3}\.\d+(?:\.\d+)?)\s"):
         yield Fact(("driver", "nvidia"), next(filter(None, match.groups())), line, "collect_env")
     for line, match in paste.find(r"CUDA Driver Version:\s*(\d{3}\.\d+(?:\.\d+)?)"):
