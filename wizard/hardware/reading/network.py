@@ -47,9 +47,9 @@ def _interfaces(paste: Paste) -> Iterator[Fact]:
 
 
 def _prefix(mask: str) -> int:
-    if mask.startswith("0x"):
-        return bin(int(mask, 16)).count("1")
     try:
+        if mask.startswith("0x"):
+            return bin(int(mask, 16)).count("1")
         return sum(bin(int(part)).count("1") for part in mask.split("."))
     except ValueError:
         return 32
@@ -89,9 +89,8 @@ def _port(device: str, port: str, key: str, value: str, line: Line, source: str)
     elif key in ("link_layer", "link layer"):
         yield Fact((*place, "link_layer"), {"infiniband": "InfiniBand", "ethernet": "Ethernet"}.get(value.lower(), value), line, source)
     elif key in ("base lid", "port_lid", "sm lid"):
-        lid = int(value, 16) if value.startswith("0x") else int(value) if value.isdigit() else None
-        if lid is not None and key != "sm lid":
-            yield Fact((*place, "lid"), lid, line, source)
+        if key != "sm lid" and (lid := re.fullmatch(r"0x([0-9a-f]+)|(\d+)", value.lower())):
+            yield Fact((*place, "lid"), int(lid[1], 16) if lid[1] else int(lid[2]), line, source)
 
 
 def _ibstatus(paste: Paste) -> Iterator[Fact]:
