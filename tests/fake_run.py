@@ -33,8 +33,11 @@ class FakeRun:
 
     def __init__(self, folder: Path, ranks: int = 2, steps: int = 60, step_s: float = 0.5, name: str = "quickstart",
                  log_every: int = 5, eval_every: int = 20, checkpoint_every: int = 20, gpu: bool = False,
-                 slow_rank: int | None = None, live: bool = False, began: float | None = None, folder_is_run: bool = False):
+                 slow_rank: int | None = None, live: bool = False, began: float | None = None, folder_is_run: bool = False,
+                 task: str = "llm-pretrain", tells: tuple[str, ...] = ("loss", "samples")):
         self.ranks, self.steps, self.step_s, self.name = ranks, steps, step_s, name
+        #: `tells`: what a script tells of its steps.
+        self.task, self.tells = task, tells
         self.log_every, self.eval_every, self.checkpoint_every = log_every, eval_every, checkpoint_every
         self.gpu, self.slow_rank, self.live = gpu, slow_rank, live
         self.began = began if began is not None else time.time() - (0 if live else steps * step_s + 30)
@@ -45,9 +48,14 @@ class FakeRun:
         self.writers: dict[int, EventWriter] = {}
         self.nan_at: set[int] = set()
         self.run = RunDir(folder) if folder_is_run else RunDir.create(folder, name)
+        what = {
+            "llm-pretrain": {"model": {"from_config": {"model_type": "llama"}},
+                             "data": {"train": "builtin:python-docs", "valid": 0.02, "max_length": 256, "packing": True}},
+            "text-classification": {"model": {"path": "/models/bert"}, "data": {"train": "/data/reviews.csv", "valid": 0.1}},
+            "script": {"script": {"path": "/home/me/train.py"}},
+        }[task]
         self.preset = preset_from_data({
-            "version": 1, "name": name, "task": "llm-pretrain", "model": {"from_config": {"model_type": "llama"}},
-            "data": {"train": "builtin:python-docs", "valid": 0.02, "max_length": 256, "packing": True},
+            "version": 1, "name": name, "task": task, **what,
             "training": {"max_steps": steps, "global_batch": 8 * ranks, "micro_batch": 8, "gradient_accumulation": 1,
                          "learning_rate": 3e-3, "precision": "fp32", "eval_every": eval_every, "log_every": log_every},
             "distributed": {"backend": "nccl" if gpu else "gloo", "strategy": "ddp", "num_gpus_per_node": ranks if gpu else 0,
@@ -77,7 +85,7 @@ class FakeRun:
         ended = self.now if state in ("finished", "stopped", "failed", "lost") else None
         self.run.write_status(Status(
             state=state, attempt=self.attempt, processes=[process_record("supervisor")], started_unix_s=self.began,
-            ended_unix_s=ended, exit_reason=reason, model_path=str(self.run.model) if state == "finished" else None))
+            ended_unix_s=ended, exit_reason=reason, model_path=str(self.run.model) if state == "finished" and self.task != "script" else None))
 
     def launch(self, resumed_from: int | None = None) -> None:
         """A new attempt: status, resolved preset, the first events."""
@@ -103,11 +111,14 @@ class FakeRun:
 
     def load(self, scale: float = 1.0) -> None:
         """Everything before the first step."""
+        if self.task == "script":
+            self.begin_script()
+            return
         self.sleep(0.2 * scale)
         self.phase("loading libraries")
         self.sleep(3.0 * scale)
         self.phase("connecting")
-        self.write(0, "run_started", name=self.name, task="llm-pretrain", world_size=self.ranks,
+        self.write(0, "run_started", name=self.name, task=self.task, world_size=self.ranks,
                    versions={"torch": "2.13.0"}, resumed_from_step=self.resumed_from)
         for rank in range(self.ranks):
             self.write(rank, "rank_ready", world_size=self.ranks, backend="nccl" if self.gpu else "gloo",
@@ -126,6 +137,16 @@ class FakeRun:
                    flops_per_token=1.6e7, learning_rate=3e-3, log_every=self.log_every)
         self.sleep(0.2 * scale)
         self.phase("training")
+
+    def begin_script(self) -> None:
+        """What is told before the script says anything itself."""
+        self.write(0, "run_started", name=self.name, task="script", world_size=self.ranks, versions={}, resumed_from_step=None)
+        for rank in range(self.ranks):
+            self.write(rank, "rank_ready", world_size=self.ranks, backend="not joined yet", device="cpu", strategy="script",
+                       precision="script", host="node1", pid=1000 + rank, create_time=self.began, threads=1)
+        self.phase("running", s_limit=86_400)
+        self.sleep(1.0)
+        self.phase("training", s_limit=600)
 
     def train(self, first: int, last: int, ranks: list[int] | None = None) -> None:
         """Optimizer steps first..last, with their evaluations and checkpoints."""
@@ -149,6 +170,11 @@ class FakeRun:
         wait = total * (0.005 if slow else 0.10 if self.slow_rank is not None else 0.06)
         loss = 1.8 + 6.5 * math.exp(-step / (self.steps / 4)) + self.random.gauss(0, 0.03)
         bad = step in self.nan_at
+        if self.task == "script":
+            weight = 8 if "loss" in self.tells else 0
+            return {"step": step, "loss_sum": loss * weight if weight else None, "target_tokens": weight,
+                    "tokens": None, "samples": 8 if "samples" in self.tells else None, "learning_rate": None,
+                    "grad_norm": None, "step_time_ms": total, "total_steps": self.steps if "total" in self.tells else None}
         return {"step": step, "loss_sum": float("nan") if bad else loss * 2040, "target_tokens": 2040, "tokens": 2048,
                 "samples": 8, "learning_rate": 3e-3 * min(1.0, step / 20), "grad_norm": None if bad else
                 0.8 + self.random.random() / 5, "step_time_ms": total, "data_ms": total * 0.01, "wait_ms": wait,
@@ -171,13 +197,19 @@ class FakeRun:
                                                               "process_memory_bytes": 812_000_000})
 
     def evaluate(self, step: int) -> None:
+        if self.task == "script":
+            self.write(0, "evaluation", step=step, loss=None, target_tokens=0, duration_s=0.0, metrics={"accuracy": 0.875})
+            return
         self.phase("evaluating")
         self.sleep(2 * self.step_s)
+        metrics = {"accuracy": 0.912, "macro_f1": 0.8957} if self.task == "text-classification" else {}
         self.write(0, "evaluation", step=step, loss=1.9 + 6.5 * math.exp(-step / (self.steps / 4)),
-                   target_tokens=40_000, duration_s=2 * self.step_s, metrics={})
+                   target_tokens=40_000, duration_s=2 * self.step_s, metrics=metrics)
         self.phase("training")
 
     def save(self, step: int) -> None:
+        if self.task == "script":
+            return
         self.phase("saving checkpoint")
         self.sleep(self.step_s)
         path = self.run.checkpoint(step)
@@ -187,6 +219,14 @@ class FakeRun:
 
     def finish(self) -> None:
         self.flush()
+        if self.task == "script":
+            self.phase("ending")
+            self.all("run_ended", state="finished", exit_reason={"kind": "completed", "rank": None, "step": self.steps,
+                                                                 "message": ""}, step=self.steps, model_path=None,
+                     model_expected=False)
+            self.sleep(0.2)
+            self.status("finished", ExitReason(kind="completed", step=self.steps))
+            return
         self.phase("saving model")
         self.run.model.mkdir(exist_ok=True)
         self.phase("generating")
@@ -208,23 +248,28 @@ class FakeRun:
         self.status("failed", ExitReason(kind=kind, rank=rank, step=step, message=message))
 
     def kill(self, rank: int) -> None:
-        """The rank dies in the middle of a line."""
+        """The rank dies in the middle of a line, and the others fail in their next collective."""
         self.flush()
         self.half_line(rank)
         self.sleep(3)
-        self.status("failed", ExitReason(kind="signal", rank=rank, step=None, message="killed by SIGKILL"))
+        for other in set(range(self.ranks)) - {rank}:
+            self.write(other, "run_ended", state="failed", step=0, model_path=None, exit_reason={
+                "kind": "exception", "rank": other, "step": 0, "message": "RuntimeError: Connection closed by peer"})
+        self.status("failed", ExitReason(kind="signal", rank=rank, step=None,
+                                         message=f"rank {rank}: killed by SIGKILL; when nobody sent it, it was most often "
+                                                 f"the system's out-of-memory killer while training"))
 
     def half_line(self, rank: int) -> None:
         with open(self.run.events(rank), "a") as handle:
             handle.write('{"event": "step", "v": 1, "t_unix')
 
     def hang(self, rank: int, seconds: float, step: int) -> None:
-        """All ranks stay at `step` with beating hearts; `rank` never wrote its step."""
+        """Hearts beat and nothing moves: `rank` stays at `step`, the others one further; -1: all at `step`."""
         self.flush()
         for _ in range(int(seconds // 5)):
             self.sleep(5)
             for other in range(self.ranks):
-                at = step - 1 if other == rank else step
+                at = step + 1 if rank not in (-1, other) else step
                 self.write(other, "heartbeat", phase="training", step=at, s_in_phase=self.clock)
 
     def play(self, fault: str | None = None) -> FakeRun:
@@ -269,11 +314,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--step-s", type=float, default=0.5)
     parser.add_argument("--name", default="quickstart")
+    parser.add_argument("--task", choices=("llm-pretrain", "text-classification", "script"), default="llm-pretrain")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--live", action="store_true")
     parser.add_argument("--fault", choices=FAULTS)
     args = parser.parse_args()
-    fake = FakeRun(args.folder, args.ranks, args.steps, args.step_s, args.name, gpu=args.gpu, live=args.live)
+    fake = FakeRun(args.folder, args.ranks, args.steps, args.step_s, args.name, gpu=args.gpu, live=args.live,
+                   task=args.task)
     print(fake.run.root, flush=True)
     fake.play(args.fault)
 

@@ -16,6 +16,8 @@ from wizard.tui.screens.base import WizardScreen
 from wizard.tui.screens.monitor import MonitorScreen
 from wizard.tui.theme import CALM
 from wizard.tui.widgets.choice_dialog import ChoiceDialog
+from wizard.tui.widgets.curves import distinct
+from wizard.tui.widgets.end_panel import hanging
 from wizard.tui.widgets.log_pane import LogPane
 from wizard.tui.widgets.rank_table import RankTable
 
@@ -192,13 +194,13 @@ async def test_nan_from_the_first_step_on_draws_nothing(tmp_path):
 
 async def test_a_stuck_rank_is_named(tmp_path):
     fake = running(tmp_path, until_step=120)
-    fake.hang(1, 90, 121)
+    fake.hang(1, 90, 120)
     fake.began -= 90
     app = Host(fake.run)
     async with app.run_test(size=SMALL) as pilot:
         await settle(app, pilot)
         text = "\n".join(text_of(app))
-        assert "not moving" in text and "has not moved for" in text and "stuck 1 min" in text
+        assert "not moving" in text and "rank 1 has not moved for" in text and "stuck 1 min" in text
         assert "tokens/s n/a" in text and "ETA" not in text
 
 
@@ -403,3 +405,119 @@ async def test_help_lists_the_keys(tmp_path):
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is app.monitor
+
+
+@ALL_SIZES
+async def test_where_all_ranks_stand_still_none_is_named(tmp_path, size):
+    fake = running(tmp_path, until_step=120)
+    fake.hang(-1, 90, 120)
+    fake.began -= 90
+    app = Host(fake.run)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        text = "\n".join(text_of(app))
+        assert "finding  no rank has moved for 1 min" in text and "(training, step 120)" in text
+        assert_fits(app, size)
+
+
+@ALL_SIZES
+@pytest.mark.parametrize("gpu", [False, True], ids=["cpu", "gpu"])
+async def test_the_table_of_a_killed_run_says_how_each_rank_ended(tmp_path, size, gpu):
+    app = Host(FakeRun(tmp_path, ranks=3, steps=60, gpu=gpu).play("killed").run)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        lines = text_of(app)
+        table = {line.split()[0]: line for line in lines if line[:6].strip() in ("0", "1", "2")}
+        assert "killed by SIGKILL" in table["2"]
+        assert "ended after rank 2" in table["0"] and "ended after rank 2" in table["1"]
+        assert "98 %" not in "\n".join(lines) and " training " not in table["2"]
+        assert_fits(app, size)
+
+
+async def test_a_wrapped_cause_stays_beside_its_label(tmp_path):
+    fake = FakeRun(tmp_path, steps=60)
+    fake.launch()
+    fake.load()
+    fake.fail(1, 3, "exception", "RuntimeError: " + "something long happened " * 9)
+    app = Host(fake.run)
+    async with app.run_test(size=SMALL) as pilot:
+        await settle(app, pilot)
+        lines = text_of(app)
+        at = next(index for index, line in enumerate(lines) if "RuntimeError: something" in line)
+        for line in lines[at:at + 4]:
+            assert line[:10] == "│" + " " * 9 and line[10] != " ", line
+        assert " ".join("".join(lines[at:at + 4]).replace("│", " ").split()).count("something long happened") == 9
+
+
+def test_wrapping_counts_cells_and_loses_nothing():
+    text = "log     " + "模型" * 30
+    wrapped = hanging(text, 40)
+    assert "".join(part[8:] for part in wrapped) == "模型" * 30 and len(wrapped) == 4
+    assert hanging("log     /tmp/some/where/runs/quickstart/logs/rank-00001.log", 40) == [
+        "log     /tmp/some/where/runs/quickstart/", "        logs/rank-00001.log"]
+    assert all(part[:8] in ("log     ", " " * 8) for part in wrapped)
+    frames = hanging("        " + "  File " + "x" * 60, 40)
+    assert all(part.startswith(" " * 10) for part in frames) and "".join("".join(frames).split()) == "File" + "x" * 60
+
+
+async def test_an_empty_log_leaves_the_room_to_the_charts(tmp_path):
+    fake = running(tmp_path)
+    for rank in (0, 1):
+        fake.run.log(rank).unlink()
+    app = Host(fake.run)
+    async with app.run_test(size=LARGE) as pilot:
+        await settle(app, pilot)
+        await pilot.pause()
+        log, curves = app.screen.query_one(LogPane), app.screen.query_one("#curves")
+        assert log.region.height == 1 and curves.region.height >= 20
+        assert "nothing written yet" in "\n".join(text_of(app))
+        assert_fits(app, LARGE)
+        fake.log(0, "the first line")
+        await until(app, pilot, lambda: "the first line" in "\n".join(text_of(app)))
+        height = log.region.height
+        assert height > 5 and curves.region.height < 15
+        await pilot.press("]")  # a rank that has written nothing: the layout stays
+        await settle(app, pilot)
+        assert log.region.height == height
+
+
+@pytest.mark.parametrize(("low", "high", "labels"), [(2, 3, ["2", "3"]), (1, 1, ["1"]), (1, 3, ["1", "2", "3"]),
+                                                     (0, 5000, ["0", "2,500", "5,000"])])
+def test_ticks_are_distinct(low, high, labels):
+    ticks, words = distinct([low, round((low + high) / 2), high], "{:,.0f}".format)
+    assert words == labels and len(ticks) == len(labels) and ticks[0] == low
+
+
+async def test_no_eta_once_the_steps_are_done(tmp_path):
+    fake = running(tmp_path, until_step=300)
+    fake.flush()
+    fake.phase("generating")
+    app = Host(fake.run)
+    async with app.run_test(size=LARGE) as pilot:
+        await settle(app, pilot)
+        text = "\n".join(text_of(app))
+        assert "generating" in text and "step 300 / 300" in text and "ETA" not in text
+
+
+@ALL_SIZES
+async def test_a_classifier_shows_its_metrics(tmp_path, size):
+    app = Host(running(tmp_path, task="text-classification").run)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        text = "\n".join(text_of(app))
+        assert "tokens/s 8,192" in text and "accuracy 0.912" in text
+        assert "macro F1 0.896" in text or size == SMALL
+        assert_fits(app, size)
+
+
+@ALL_SIZES
+async def test_a_script_is_shown_in_what_it_tells(tmp_path, size):
+    app = Host(running(tmp_path, task="script").run)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        text = "\n".join(text_of(app))
+        for words in ("samples/s 32", "mean 32", "loss 2.", "accuracy 0.875", "script x2", "2 ranks run the script", "step 140"):
+            assert words in text, words
+        assert "tokens/s" not in text and "NaN" not in text and "NOT JOINED" not in text and "compute n/a" not in text
+        assert ("samples/s over steps" in text) == (size != SMALL)
+        assert_fits(app, size)

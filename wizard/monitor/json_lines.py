@@ -16,8 +16,9 @@ from wizard.monitor.state import StepTotal
 def follow_json(run: RunDir, out: TextIO) -> Status:
     """Write the run's events to `out` until it ends; returns its final status.
 
-    Step events are rank 0's (where each machine has its own folder, its first rank's, with the sums of its ranks) with the global `loss` and `tokens_per_s` added, so one for each step that all ranks
-    completed. Other events pass as they are, but for the ranks' own `run_ended`: there is exactly one, the last
+    Step events are rank 0's (where each machine has its own folder, its first rank's, with the sums of its ranks) with
+    the global `loss`, `tokens_per_s` and `samples_per_s` added, so one for each step that all ranks completed; a rate
+    of what nobody counts is null. Other events pass as they are, but for the ranks' own `run_ended`: there is exactly one, the last
     line, also when every rank was killed. Raises OSError when `out` is closed.
     """
     lines = JsonLines(run, out)
@@ -54,6 +55,7 @@ class JsonLines:
             "event": "run_ended", "v": VERSION, "t_unix_s": status.ended_unix_s or time.time(), "attempt": status.attempt,
             "state": status.state, "model_path": status.model_path, "run_dir": str(self.run.root), "step": state.step,
             "tokens_per_s_mean": state.throughput.tokens_per_s_mean(),
+            "samples_per_s_mean": state.throughput.samples_per_s_mean(),
             "exit_reason": reason.model_dump() if reason is not None else None,
         })
         self.out.flush()
@@ -70,7 +72,8 @@ class JsonLines:
         # of a script a step is complete only with a later event
         for step in {total.step if total else None, event.get("step")} & self._totals.keys() & self._steps.keys():
             done = self._totals.pop(step)
-            self._batch.append({**self._steps.pop(step), "loss": done.loss, "tokens_per_s": done.tokens_per_s})
+            self._batch.append({**self._steps.pop(step), "loss": done.loss, "tokens_per_s": done.tokens_per_s,
+                                "samples_per_s": done.samples_per_s})
         if event["event"] not in ("step", "run_ended"):
             self._batch.append(event)
 

@@ -20,6 +20,11 @@ _MESSAGE_LINES = 4
 _SECONDARY = re.compile(r"Connection (closed|reset) by peer|Broken pipe|Timed out waiting \d+ms for (recv|send)")
 
 
+def is_echo(message: str) -> bool:
+    """Whether an error only says that another rank is gone."""
+    return bool(_SECONDARY.search(message))
+
+
 def last_lines(path: Path, read_bytes: int = 64 << 10) -> list[str]:
     """The end of a log as text; empty when it cannot be read."""
     try:

@@ -10,7 +10,7 @@ from wizard.errors import ExitCode
 from wizard.monitor import logs, words
 from wizard.monitor.plain import shown_model, shown_path
 from wizard.monitor.reader import RunReader
-from wizard.monitor.state import RunState
+from wizard.monitor.state import RunState, told_loss
 from wizard.monitor.tail import plain_text
 
 _SAMPLE_CHARACTERS = 400
@@ -76,10 +76,14 @@ def log_end(run: RunDir, status: Status, count: int = 8) -> list[str]:
 def _trained(state: RunState) -> str:
     if state.last_step is None:
         return ""
-    parts = [f"{state.step:,} steps", f"loss {formatting.loss(state.loss.last)}"]
+    parts = [f"{state.step:,} steps"]
+    if state.last_step.has_loss:
+        parts.append(f"loss {formatting.loss(state.loss.last)}")
     if state.evaluation is not None:
-        parts.append(f"evaluation {formatting.loss(state.evaluation.get('loss'))}")
-    if state.throughput.tokens_per_s_mean() is not None or state.throughput.samples_per_s_mean() is not None:
+        parts += [f"evaluation {formatting.loss(state.evaluation.get('loss'))}"] if told_loss(state.evaluation) else []
+        if not (state.task or "").startswith("llm-"):  # perplexity is the loss in another dress
+            parts += [f"{name} {value}" for name, value in words.metrics(state.evaluation)[:3]]
+    if state.throughput.mean() is not None:
         parts.append(f"mean {words.speed_mean(state)}")
     return ": " + ", ".join(parts)
 

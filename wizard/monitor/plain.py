@@ -15,7 +15,7 @@ from wizard import formatting
 from wizard.monitor import health, words
 from wizard.monitor.follow import follow
 from wizard.monitor.reader import RunReader
-from wizard.monitor.state import StepTotal
+from wizard.monitor.state import StepTotal, told_loss
 
 #: A phase that goes on for so long tells its progress again.
 PROGRESS_S = 10.0
@@ -30,7 +30,8 @@ def follow_plain(run: RunDir, out: TextIO, stop_requested: threading.Event | Non
     """Print the run's lines to `out` until it ends; returns its final status.
 
     Once `stop_requested` is set, a line says so (asking the ranks to stop is the caller's part). Without `history`
-    a run that is already under way is joined with the last of its past lines. Raises OSError when `out` is closed.
+    a run that is already under way is joined with the last of its past lines, and of a resumed run only the attempt
+    that goes on now is told. Raises OSError when `out` is closed.
     """
     lines = PlainLines(run, out, stop_requested, history)
     status = follow(lines.reader, lines.after_poll)
@@ -51,12 +52,13 @@ class PlainLines:
         self._batch: list[tuple[float, str]] = []
         self._past: deque[tuple[float, str]] | None = None if history else deque(maxlen=HISTORY_LINES)
         self._past_seen = 0
+        self._from_attempt = 0 if history else run.latest_attempt()
         self._announced = 0
         self._phase: str | None = None
         self._phase_told = 0.0
         self._detail: tuple[float, str] | None = None
         self._last_step = 0
-        self._still: set[int] = set()
+        self._stall: health.Stall | None = None
         self._told: set[str] = set()
         self._stopping = False
 
@@ -93,8 +95,10 @@ class PlainLines:
         """The last line: how it ended."""
         state = self.reader.state
         if status.state == "finished":
-            loss = formatting.loss(state.loss.last) if len(state.loss) else formatting.NA
-            text = f"loss {loss}  mean {words.speed_mean(state)}{self._of_here()}"
+            parts = [f"loss {formatting.loss(state.loss.last)}"] if len(state.loss) or state.task != "script" else []
+            if state.last_step is not None:
+                parts.append(f"mean {words.speed_mean(state)}{self._of_here()}")
+            text = "  ".join(parts)
             if model := shown_model(self.run, status, state.task):
                 text += f"  model {model}"
             if status.exit_reason is not None and status.exit_reason.kind == "early_stopped":
@@ -122,13 +126,15 @@ class PlainLines:
         count = state.world_size
         ranks = "" if count is None else "1 rank" if count == 1 else f"{count} ranks"
         ranks += f" ({here} here)" if (here := words.here_words(state)) else ""
-        over = f" over {state.backend}" if state.backend not in (None, "none") else ""
+        over = f" over {state.backend}" if words.has_backend(state) else ""
         where = " (cpu)" if state.schedule.on_cpu else ""
         self._announced, self._stopping = attempt, False
         self._say(at, f"starting {again}{ranks}{over}{where}".rstrip(), f"run {shown_path(self.run.root)}")
 
     def _listen(self, event: dict[str, Any], total: StepTotal | None) -> None:
         kind, at = event["event"], event["t_unix_s"]
+        if event["attempt"] < self._from_attempt:
+            return
         if event["attempt"] > self._announced:
             self._announce(event["attempt"], at)
         if total is not None:
@@ -136,8 +142,7 @@ class PlainLines:
         elif kind == "phase" and event["rank"] == self.reader.state.first_rank:
             self._enter(event)
         elif kind == "evaluation":
-            self._say(at, "evaluation", f"step {event['step']:,}  loss {formatting.loss(event.get('loss'))}"
-                                        f"{_metrics(event)}  took {formatting.duration(event.get('duration_s'))}")
+            self._say(at, "evaluation", _evaluation(event))
         elif kind == "checkpoint":
             self._say(at, "checkpoint", f"step {event['step']:,}  {formatting.size(event.get('bytes'))}"
                                         f"  {self._inside(event.get('path') or '')}")
@@ -169,18 +174,19 @@ class PlainLines:
             self._detail = (at, detail)
         elif progress is not None and at - self._phase_told >= PROGRESS_S:
             self._phase_told = at
-            self._say(at, name, words.phase_words("", progress, detail).strip())
+            self._say(at, name, words.phase_words("", progress, detail))
 
     def _step(self, total: StepTotal) -> None:
         state = self.reader.state
         every = (state.plan or {}).get("log_every") or state.schedule.log_every
         last = state.total_steps
-        if total.step != 1 and total.step % every and total.step != last and total.loss is not None:
+        diverged = total.has_loss and total.loss is None
+        if total.step != 1 and total.step % every and total.step != last and not diverged:
             return
         of = f"/{last}" if last else ""
         width = len(str(last)) if last else 6
-        loss = "NaN or infinite" if total.loss is None else formatting.loss(total.loss)
-        text = f"loss {loss}  {words.speed_now(state)}{self._of_here()}"
+        loss = f"loss {'NaN or infinite' if diverged else formatting.loss(total.loss)}  " if total.has_loss else ""
+        text = f"{loss}{words.speed_now(state)}{self._of_here()}"
         eta = state.eta_s()
         if eta is not None and total.step != last:
             text += f"  eta {formatting.duration(eta)}"
@@ -199,18 +205,24 @@ class PlainLines:
                 self._say(time.time(), "warning", problem)
 
     def _watch_health(self) -> None:
-        still = {found.rank: found for found in health.still_ranks(self.reader.state, time.time())}
-        for rank in still.keys() - self._still:
-            self._say(time.time(), "not moving", str(still[rank]))
-        for rank in self._still - still.keys():
-            if self.reader.state.alive:
-                self._say(time.time(), "moving again", f"rank {rank}")
-        self._still = set(still)
+        before, stall = self._stall, health.stall(self.reader.state, time.time())
+        if stall is not None and (before is None or before.key != stall.key):
+            self._say(time.time(), "not moving", str(stall))
+        elif stall is None and before is not None and self.reader.state.alive:
+            self._say(time.time(), "moving again", before.who())
+        self._stall = stall
 
 
-def _metrics(event: dict[str, Any]) -> str:
-    return "".join(f"  {name} {formatting.rate(value)}" for name, value in (event.get("metrics") or {}).items()
-                   if isinstance(value, (int, float)) or value is None)
+def _evaluation(event: dict[str, Any]) -> str:
+    """`step 40  loss 0.412  accuracy 0.912  took 3 s`, with what was told of it."""
+    parts = [f"step {event['step']:,}"]
+    if told_loss(event):
+        loss = event.get("loss")
+        parts.append(f"loss {'NaN or infinite' if loss is None else formatting.loss(loss)}")
+    parts += [f"{name} {value}" for name, value in words.metrics(event)]
+    if event.get("duration_s"):
+        parts.append(f"took {formatting.duration(event['duration_s'])}")
+    return "  ".join(parts)
 
 
 def shown_path(path: str | Path) -> str:

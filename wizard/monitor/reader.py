@@ -43,10 +43,11 @@ class _RankFile:
                     and isinstance(event.get("t_unix_s"), (int, float))):
                 self.tail.unreadable += 1
                 continue
-            if attempt != self._attempt:
-                self._attempt, self._restart = attempt, 0
-            elif seq <= self._seq:  # the launcher started the ranks again within the attempt
-                self._restart += 1
+            if attempt != self._attempt or seq <= self._seq:  # the latter: restarted by the launcher within the attempt
+                self._restart = self._restart + 1 if attempt == self._attempt else 0
+                self._attempt = attempt
+                # the line in which its process was killed before is nothing to report for as long as the run goes on
+                self.tail.unreadable = max(0, self.tail.unreadable - 1)
             self._seq = seq
             self.waiting.append(((attempt, self._restart), event))
 
@@ -99,7 +100,7 @@ class RunReader:
         if state.newer_version is not None:
             found.append(f"events of version {state.newer_version} are newer than this program: some may be missing here")
         if state.unreadable:
-            found.append(f"{state.unreadable:,} lines of the event files could not be read")
+            found.append(f"{state.unreadable:,} {'line' if state.unreadable == 1 else 'lines'} of the event files could not be read")
         restarts = [rank for rank, file in self._files.items() if file.restarts]
         if restarts:
             found.append(f"the event file of rank {restarts[0]} was cut short or replaced")

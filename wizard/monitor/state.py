@@ -22,7 +22,7 @@ Life = tuple[int, int]
 
 @dataclass(slots=True)
 class StepTotal:
-    """One optimizer step over all ranks. `loss` is None when it is not finite."""
+    """One optimizer step over all ranks. `loss` is None when it is not finite, and where nobody told one."""
 
     step: int
     attempt: int
@@ -33,6 +33,8 @@ class StepTotal:
     learning_rate: float | None
     grad_norm: float | None
     tokens_per_s: float | None = None
+    samples_per_s: float | None = None
+    has_loss: bool = True
 
 
 @dataclass(slots=True)
@@ -67,7 +69,9 @@ class RunState:
         self.last_step: StepTotal | None = None
         self.throughput = Throughput()
         self.loss, self.eval_loss = Series(), Series()
-        self.learning_rate, self.grad_norm, self.tokens_per_s = Series(), Series(), Series()
+        self.learning_rate, self.grad_norm = Series(), Series()
+        #: In the throughput's unit a second.
+        self.speed = Series()
         self.evaluation: dict[str, Any] | None = None
         self.checkpoint: dict[str, Any] | None = None
         self.evaluation_s, self.evaluations = 0.0, 0
@@ -125,9 +129,12 @@ class RunState:
         return statistics.median(self._step_times) / 1000 if self._step_times else None
 
     def eta_s(self) -> float | None:
-        """Seconds left: steps, and the evaluations and checkpoints between them at their mean time so far."""
+        """Seconds left: steps, and the evaluations and checkpoints between them at their mean time so far.
+
+        None after the last step: how long it takes to write the model is not known.
+        """
         per_step = self.throughput.s_per_step()
-        if not self.total_steps or per_step is None or not self.alive:
+        if not self.total_steps or per_step is None or not self.alive or self.step >= self.total_steps:
             return None
         per_epoch = self.plan.get("steps_per_epoch") if self.plan else None
         left = max(0, self.total_steps - self.step) * per_step
@@ -178,7 +185,7 @@ class RunState:
 
     def _go_back(self, step: int) -> None:
         """The new life starts with `step`: what an earlier one did from there on no longer counts."""
-        for series in (self.loss, self.learning_rate, self.grad_norm, self.tokens_per_s):
+        for series in (self.loss, self.learning_rate, self.grad_norm, self.speed):
             series.truncate(step)
         self.eval_loss.truncate(step)
         if self.evaluation and self.evaluation.get("step", 0) >= step:
@@ -262,9 +269,12 @@ class RunState:
         # an exact sum does not depend on which rank was read first, so the same run always gives the same digits
         loss = math.fsum(pending.loss_sums) / pending.target_tokens if finite else None
         excluded = sum(self._pauses.pop(at) for at in [at for at in self._pauses if at < step])
+        unit = self.throughput.unit
         point = self.throughput.add(first["t_mono_s"], step, pending.tokens, pending.samples, excluded)
+        if self.throughput.unit != unit:
+            self.speed = Series()
         if point is not None:
-            self.tokens_per_s.add(*point)
+            self.speed.add(*point)
         self.step = max(self.step, step)
         if has_loss:
             self.loss.add(step, loss)
@@ -274,12 +284,13 @@ class RunState:
             self._step_times.append(first["step_time_ms"])
         self.last_step = StepTotal(step, first.get("attempt", 0), first["t_unix_s"], loss, pending.tokens,
                                    pending.samples, first.get("learning_rate"), first.get("grad_norm"),
-                                   self.throughput.tokens_per_s_now())
+                                   self.throughput.tokens_per_s_now(), self.throughput.samples_per_s_now(), has_loss)
         return self.last_step
 
     def _on_evaluation(self, event: dict[str, Any]) -> None:
         self.evaluation = event
-        self.eval_loss.add(event.get("step", 0), event.get("loss"))
+        if told_loss(event):
+            self.eval_loss.add(event.get("step", 0), event.get("loss"))
         self.evaluations += 1
         self.evaluation_s += event.get("duration_s") or 0.0
         self._pause(event)
@@ -306,3 +317,8 @@ class RunState:
     def _on_warning(self, event: dict[str, Any]) -> None:
         self.warnings.append(event)
         self.warnings_seen += 1
+
+
+def told_loss(evaluation: dict[str, Any]) -> bool:
+    """Whether an evaluation has a loss at all; of one over targets null means that it was not finite."""
+    return evaluation.get("loss") is not None or bool(evaluation.get("target_tokens"))

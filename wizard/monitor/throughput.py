@@ -31,12 +31,15 @@ class Moment:
 class Throughput:
     """Totals over all ranks against rank 0's clock, evaluation and checkpoints taken out.
 
-    Rates are None until they can be known. `add` takes the totals of one optimizer step of all ranks.
+    Rates are None until they can be known. `add` takes the totals of one optimizer step of all ranks. `unit` is what
+    the training counts: `tokens`, else `samples` (a script may tell no tokens), else `steps`.
     """
 
     def __init__(self) -> None:
         self.tokens = self.samples = 0
-        self.best_tokens_per_s: float | None = None
+        self.unit = "tokens"
+        #: Highest rate over a window so far, in `unit` per second.
+        self.best: float | None = None
         self._begin: Moment | None = None
         self._first: Moment | None = None
         self._warm: Moment | None = None
@@ -53,11 +56,14 @@ class Throughput:
     def add(self, t: float, step: int, tokens: int, samples: int, excluded_s: float) -> tuple[int, float] | None:
         """Count one step of all ranks; `excluded_s` is what evaluation and checkpoints took since the step before.
 
-        Returns a point (step, tokens per second) for the chart when one is complete.
+        Returns a point (step, `unit` per second) for the chart when one is complete.
         """
         self._excluded += excluded_s
         self.tokens += tokens
         self.samples += samples
+        unit = "tokens" if self.tokens else "samples" if self.samples else "steps"
+        if unit != self.unit:
+            self.unit, self.best = unit, None
         point = None
         last = self._window[-1] if self._window else None
         if last is not None and t - last.began < BURST_S and not excluded_s:
@@ -81,7 +87,7 @@ class Throughput:
             return None
         if moment.t - start.t < CHART_S:
             return None
-        rate = _rate(start, moment, moment.tokens - start.tokens)
+        rate = self._unit_rate(start, moment)
         first = start is self._begin
         self._charted = moment
         if rate is None or first:  # the first holds the start-up
@@ -97,7 +103,7 @@ class Throughput:
             return
         start = self._window[0] if self._window[0].t >= warm.t else warm
         if end.t - start.t - (end.excluded - start.excluded) >= BEST_OVER_S:
-            self.best_tokens_per_s = max(_rate(start, end, end.tokens - start.tokens) or 0.0, self.best_tokens_per_s or 0.0)
+            self.best = max(self._unit_rate(start, end) or 0.0, self.best or 0.0)
 
     def _now(self) -> tuple[Moment, Moment] | None:
         if len(self._window) > 1:
@@ -114,8 +120,22 @@ class Throughput:
             return self._warm, end
         return (self._begin, end) if self._begin is not None else None
 
+    def _unit_rate(self, start: Moment, end: Moment) -> float | None:
+        counted = "step" if self.unit == "steps" else self.unit
+        return _rate(start, end, getattr(end, counted) - getattr(start, counted))
+
+    def now(self) -> float | None:
+        """`unit` per second over the last 10 seconds, or between the last two bursts where they are further apart."""
+        span = self._now()
+        return span and self._unit_rate(*span)
+
+    def mean(self) -> float | None:
+        """`unit` per second over this attempt without its warm-up (all of it while there is nothing else)."""
+        span = self._all()
+        return span and self._unit_rate(*span)
+
     def tokens_per_s_now(self) -> float | None:
-        """Over the last 10 seconds, or between the last two bursts where they are further apart."""
+        """As `now`; None where no tokens are told."""
         span = self._now()
         return span and _rate(*span, span[1].tokens - span[0].tokens)
 
@@ -124,12 +144,12 @@ class Throughput:
         return span and _rate(*span, span[1].samples - span[0].samples)
 
     def tokens_per_s_mean(self) -> float | None:
-        """Over this attempt without its warm-up (all of it while there is nothing else)."""
+        """As `mean`; None where no tokens are told."""
         span = self._all()
         return span and _rate(*span, span[1].tokens - span[0].tokens)
 
     def samples_per_s_mean(self) -> float | None:
-        """As `tokens_per_s_mean`."""
+        """As `mean`; None where no samples are told."""
         span = self._all()
         return span and _rate(*span, span[1].samples - span[0].samples)
 

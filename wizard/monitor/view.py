@@ -65,13 +65,16 @@ class MonitorView:
     epoch: str
     backend: str
     attempt: int
-    tokens_now: str
-    tokens_mean: str
-    tokens_best: str
+    unit: str
+    speed_now: str
+    speed_mean: str
+    speed_best: str
     samples_now: str
-    tokens_seen: str
+    seen: str
     loss: str
     eval_loss: str
+    metrics: tuple[tuple[str, str], ...]
+    metrics_first: bool
     learning_rate: str
     grad_norm: str
     pauses: str
@@ -94,11 +97,13 @@ class MonitorView:
 
 def build_view(run: RunDir, state: RunState, now_s: float, problems: list[str] | None = None) -> MonitorView:
     """The view at `now_s` (Unix seconds). Reads the run's folder only when the run has ended."""
-    still = {found.rank: found for found in health.still_ranks(state, now_s)}
+    stall = health.stall(state, now_s)
     slow = health.straggler(state) if state.alive else None
-    columns, rows, more = _rank_rows(state, still, slow)
+    columns, rows, more = _rank_rows(state, stall, slow)
     status, speed = state.status, state.throughput
-    stuck = bool(still)
+    stuck = stall is not None
+    rates = not stuck and state.alive
+    counted = {"tokens": speed.tokens, "samples": speed.samples}.get(speed.unit)
     reason = status.exit_reason if status else None
     total = state.total_steps
     return MonitorView(
@@ -106,20 +111,22 @@ def build_view(run: RunDir, state: RunState, now_s: float, problems: list[str] |
         tone=_tone(state, stuck or bool(state.loss.non_finite)), status=status, alive=state.alive, step=state.step,
         steps=f"step {state.step:,} / {total:,}" if total else f"step {state.step:,}" if state.step else "",
         percent=formatting.percent(state.progress()) if total else "", progress=state.progress(),
-        eta=f"ETA {formatting.duration(state.eta_s())}" if state.alive and not stuck and state.eta_s() is not None else "",
+        eta=f"ETA {formatting.duration(state.eta_s())}" if rates and state.eta_s() is not None else "",
         elapsed=formatting.duration(state.elapsed_s(now_s)), epoch=_epoch(state), backend=words.backend_words(state),
         attempt=state.attempt,
-        tokens_now=formatting.rate(None if stuck or not state.alive else speed.tokens_per_s_now()),
-        tokens_mean=formatting.rate(speed.tokens_per_s_mean()), tokens_best=formatting.rate(speed.best_tokens_per_s),
-        samples_now=formatting.rate(None if stuck or not state.alive else speed.samples_per_s_now()),
-        tokens_seen=formatting.count(speed.tokens) if speed.tokens else formatting.NA,
-        loss=_last(state.loss), eval_loss=_last(state.eval_loss),
+        unit=f"{speed.unit}/s", speed_now=formatting.rate(speed.now() if rates else None),
+        speed_mean=formatting.rate(speed.mean()), speed_best=formatting.rate(speed.best),
+        samples_now=formatting.rate(speed.samples_per_s_now() if rates and speed.unit == "tokens" else None),
+        seen=formatting.count(counted) if counted else formatting.NA,
+        loss=_last(state.loss), eval_loss=_last(state.eval_loss), metrics=tuple(words.metrics(state.evaluation)),
+        metrics_first=not (state.task or "llm-").startswith("llm-"),
         learning_rate=f"{state.learning_rate.last:.2e}" if state.learning_rate.last is not None else formatting.NA,
         grad_norm=formatting.rate(state.grad_norm.last), pauses=_pauses(state),
-        speed=_curve(state.tokens_per_s), losses=_curve(state.loss), evaluations=_curve(state.eval_loss),
+        speed=_curve(state.speed), losses=_curve(state.loss), evaluations=_curve(state.eval_loss),
         split=_split(state), step_ms=_step_ms(state), columns=columns, rows=rows, more_rows=more,
         activity=words.activity(state, now_s),
-        attention=stuck or state.state in ("failed", "lost") or (state.alive and words.findings(state) is not None), problems=tuple(problems or ()), ranks=tuple(sorted(state.ranks)),
+        attention=stuck or state.state in ("failed", "lost") or (state.alive and words.findings(state) is not None),
+        problems=tuple(problems or ()), ranks=tuple(sorted(state.ranks)),
         end=_end(run, state) if not state.alive else None, failed_rank=reason.rank if reason else None)
 
 
@@ -148,9 +155,9 @@ def _last(series: Series) -> str:
 def _pauses(state: RunState) -> str:
     """Time that throughput leaves out."""
     parts = []
-    if state.evaluations:
+    if state.evaluation_s:
         parts.append(f"evaluation {formatting.duration(state.evaluation_s)}")
-    if state.checkpoints:
+    if state.checkpoint_s:
         parts.append(f"checkpoints {formatting.duration(state.checkpoint_s)}")
     return " · ".join(parts)
 
@@ -183,29 +190,40 @@ def _milliseconds(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-def _rank_rows(state: RunState, still: dict[int, health.Still],
+def _rank_rows(state: RunState, stall: health.Stall | None,
                slow: health.Straggler | None) -> tuple[tuple[str, ...], tuple[RankRow, ...], int]:
     ranks = sorted(state.ranks.values(), key=lambda rank: rank.rank)
     more = 0
     if len(ranks) > MOST_ROWS:
-        worst = sorted(ranks, key=lambda rank: (rank.rank not in still, rank.ended != "failed", -(rank.split().step or 0)))
+        named = stall.key if stall is not None else ()
+        reason = state.status.exit_reason if state.status else None
+        worst = sorted(ranks, key=lambda rank: (rank.rank not in named, reason is None or reason.rank != rank.rank,
+                                                rank.ended != "failed", -(rank.split().step or 0)))
         more = len(ranks) - MOST_ROWS
         ranks = sorted(worst[:MOST_ROWS], key=lambda rank: rank.rank)
     gpu = any(rank.devices for rank in ranks)
+    still = {found.rank: found for found in stall.ranks} if stall is not None else {}
+    suspect = stall.suspect.rank if stall is not None and stall.suspect is not None else None
     hosts = len({rank.host for rank in ranks if rank.host}) > 1
     columns = ("rank", *(("host",) if hosts else ()), "doing", "step", "step ms", "waits",
                *(("gpu", "memory", "power", "temp") if gpu else ("cpu", "memory")))
+    if not state.alive:  # how busy a process was that is gone says nothing
+        columns = tuple(name for name in columns if name not in ("gpu", "cpu", "power", "temp"))
     rows = []
     for rank in ranks:
-        doing, marked = _doing(rank, still.get(rank.rank), slow)
+        doing, marked = _doing(state, rank, still.get(rank.rank), slow)
+        marked = marked and suspect in (None, rank.rank)
         split = rank.split()
-        cells = {"rank": str(rank.rank), "host": rank.host or _GAP, "doing": doing, "step": f"{rank.step:,}" if rank.step < 1_000_000 else str(rank.step),
-                 "step ms": _milliseconds(split.step), "waits": _share(split.share("wait")), **_machine(rank, gpu)}
+        cells = {"rank": str(rank.rank), "host": rank.host or _GAP, "doing": doing,
+                 "step": f"{rank.step:,}" if rank.step < 1_000_000 else str(rank.step), "step ms": _milliseconds(split.step), "waits": _share(split.share("wait")), **_machine(rank, gpu)}
         rows.append(RankRow(rank.rank, {name: cells[name] for name in columns}, marked))
     return columns, tuple(rows), more
 
 
-def _doing(rank: RankState, still: health.Still | None, slow: health.Straggler | None) -> tuple[str, bool]:
+def _doing(state: RunState, rank: RankState, still: health.Still | None,
+           slow: health.Straggler | None) -> tuple[str, bool]:
+    if not state.alive:
+        return words.rank_end_words(state, rank)
     if rank.ended is not None:
         return rank.ended, rank.ended == "failed"
     if still is not None:
@@ -242,7 +260,8 @@ def _end(run: RunDir, state: RunState) -> End:
     status = state.status
     lines: list[str] = []
     if status.state == "finished":
-        lines.append(f"model   {shown_model(run, status)}")
+        if model := shown_model(run, status, state.task):
+            lines.append(f"model   {model}")
         lines += [line.removeprefix("  ") for line in result(state) + sample(state)]
     elif status.state in ("failed", "lost"):
         lines += [line.removeprefix("  ") for line in cause(status)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from engine.contract.events import ExitReason
 from engine.contract.run_dir import Status
 from wizard import formatting
-from wizard.monitor import health
+from wizard.monitor import health, logs
+from wizard.monitor.ranks import RankState
 from wizard.monitor.state import RunState
 
 _KINDS = {
@@ -18,6 +20,10 @@ _KINDS = {
     "signal": "ended by a signal", "hung": "a rank stopped moving", "launch": "the ranks could not be started",
     "lost": "the run's processes are gone",
 }
+
+#: Of the rank that the verdict names, where it said nothing itself.
+_KINDS_OF_RANK = {"out_of_memory": "out of memory", "hung": "stopped moving", "lost": "gone", "disk": "disk full"}
+_KILLED = re.compile(r"killed by (SIG[A-Z0-9]+|signal \d+)")
 
 
 def reason_words(reason: ExitReason | None) -> str:
@@ -31,7 +37,7 @@ def reason_words(reason: ExitReason | None) -> str:
 def state_words(state: RunState, now_s: float) -> str:
     """One or two words for the header: `running`, `evaluating`, `failed`."""
     if state.state == "running" or (state.state == "starting" and state.ranks):
-        if state.alive and health.still_ranks(state, now_s):
+        if health.stall(state, now_s) is not None:
             return "not moving"
         phase = current_phase(state)
         if phase and phase != "training":
@@ -47,11 +53,10 @@ def current_phase(state: RunState) -> str | None:
 
 
 def phase_words(phase: str | None, progress: float | None, detail: str | None) -> str:
-    """`loading data 40 %: 41,204 texts`."""
-    text = phase or "starting"
-    if progress is not None and progress < 1:
-        text += f" {formatting.percent(progress)}"
-    return f"{text}: {detail}" if detail else text
+    """`loading data 40 %: 41,204 texts`; without the phase (where a label says it) `40 %: 41,204 texts`."""
+    share = formatting.percent(progress) if progress is not None and progress < 1 else ""
+    text = " ".join(part for part in ("starting" if phase is None else phase, share) if part)
+    return f"{text}: {detail}" if text and detail else text or detail or ""
 
 
 def activity(state: RunState, now_s: float) -> str:
@@ -61,10 +66,9 @@ def activity(state: RunState, now_s: float) -> str:
         return ended_words(status, state)
     if state.state == "stopping":
         return f"stopping: {stopping_words(state)}"
-    still = health.still_ranks(state, now_s)
-    if still:
-        more = f" (and {len(still) - 1} more)" if len(still) > 1 else ""
-        return f"{still[0]}{more}"
+    stall = health.stall(state, now_s)
+    if stall is not None:
+        return str(stall)
     if not state.ranks:
         return "starting the ranks" if state.ranks_here is None else "waiting for the other machines"
     first = state.ranks[min(state.ranks)]
@@ -82,6 +86,8 @@ def activity(state: RunState, now_s: float) -> str:
 def trained_words(state: RunState) -> str:
     """`2 ranks train in fp32`."""
     count = state.world_size or len(state.ranks)
+    if state.task == "script":
+        return "1 rank runs the script" if count == 1 else f"{count:,} ranks run the script"
     text = "1 rank trains" if count == 1 else f"{count:,} ranks train"
     return f"{text} in {state.precision}" if state.precision else text
 
@@ -160,11 +166,16 @@ def here_words(state: RunState) -> str | None:
     return f"rank {here.start}" if len(here) == 1 else f"ranks {here.start} to {here.stop - 1}"
 
 
+def has_backend(state: RunState) -> bool:
+    """Whether the ranks talk to each other, as far as is known; a script may not have joined them yet."""
+    return state.backend not in (None, "none") and " " not in state.backend
+
+
 def backend_words(state: RunState) -> str:
     """`NCCL DDP x4`, `single x1`, `GLOO DDP x2 (rank 1 here)`."""
-    parts = [] if state.backend in (None, "none") else [state.backend.upper()]
+    parts = [state.backend.upper()] if has_backend(state) else []
     if state.strategy:
-        parts.append(state.strategy.upper() if state.strategy != "single" else "single")
+        parts.append(state.strategy if state.strategy in ("single", "script") else state.strategy.upper())
     if state.world_size:
         parts.append(f"x{state.world_size}")
     if here := here_words(state):
@@ -173,19 +184,48 @@ def backend_words(state: RunState) -> str:
 
 
 def speed_now(state: RunState) -> str:
-    """`1.2k tokens/s`, or samples where tokens are not told (a script's own choice)."""
-    speed = state.throughput
-    if not speed.tokens and speed.samples:
-        return f"{formatting.rate(speed.samples_per_s_now())} samples/s"
-    return f"{formatting.rate(speed.tokens_per_s_now())} tokens/s"
+    """`1.2k tokens/s`, or samples or steps where tokens are not told (a script's own choice)."""
+    return f"{formatting.rate(state.throughput.now())} {state.throughput.unit}/s"
 
 
 def speed_mean(state: RunState) -> str:
     """The same over the whole attempt."""
-    speed = state.throughput
-    if not speed.tokens and speed.samples:
-        return f"{formatting.rate(speed.samples_per_s_mean())} samples/s"
-    return f"{formatting.rate(speed.tokens_per_s_mean())} tokens/s"
+    return f"{formatting.rate(state.throughput.mean())} {state.throughput.unit}/s"
+
+
+def metrics(evaluation: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """What was measured beside the loss, as (name, value): `accuracy`, `0.912`."""
+    told = (evaluation or {}).get("metrics") or {}
+    return [(one_line(name, 30).replace("_f1", " F1").replace("_", " "), formatting.rate(value)) for name, value in told.items()
+            if value is None or isinstance(value, (int, float))]
+
+
+def rank_end_words(state: RunState, rank: RankState) -> tuple[str, bool]:
+    """(how a rank of a run that has ended came to its end, whether it is at fault).
+
+    A rank that was killed said nothing, and one whose peer is gone fails in its next collective: for both the verdict
+    on the whole run knows better than the rank itself.
+    """
+    reason = state.status.exit_reason if state.status else None
+    at_fault = reason is not None and reason.rank == rank.rank and state.state == "failed"
+    if rank.ended is None:
+        if at_fault:
+            killed = _KILLED.search(reason.message)
+            return killed.group() if killed else _KINDS_OF_RANK.get(reason.kind, "failed"), True
+        if state.state in ("lost", "stopped"):
+            return state.state, state.state == "lost"
+        return _after(reason), False
+    if rank.ended == "failed" and not at_fault and reason is not None and reason.rank is not None:
+        culprit = state.ranks.get(reason.rank)
+        silent = culprit is None or culprit.ended is None
+        if silent or logs.is_echo(str((rank.exit_reason or {}).get("message") or "")):
+            return _after(reason), False
+    return rank.ended, rank.ended == "failed"
+
+
+def _after(reason: ExitReason | None) -> str:
+    return "ended with the run" if reason is None or reason.rank is None else f"ended after rank {reason.rank}"
+
 
 
 def stopping_words(state: RunState) -> str:

@@ -15,7 +15,7 @@ from tests.fake_run import FakeRun
 from wizard.errors import ExitCode
 from wizard.monitor import logs, outcome
 from wizard.monitor.json_lines import follow_json
-from wizard.monitor.plain import follow_plain
+from wizard.monitor.plain import PlainLines, follow_plain
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +66,84 @@ def test_plain_announces_each_attempt(tmp_path):
 def test_joining_late_shows_the_last_lines_only(tmp_path):
     lines = plain(FakeRun(tmp_path, steps=500).play(), history=False)
     assert len(lines) == 22 and re.fullmatch(r"\([\d,]+ earlier lines left out\)", lines[0])
+
+
+def test_a_resumed_run_does_not_repeat_its_first_attempt(tmp_path):
+    lines = plain(FakeRun(tmp_path, steps=60, log_every=20).play("resumed"), history=False)
+    assert re.search(r"starting attempt 2, 2 ranks", lines[0])
+    assert re.search(r"resumed +from step 20", "\n".join(lines))
+    assert [line.split()[2] for line in lines if " step " in line and "/60" in line][0] == "40/60"
+    assert "left out" not in "\n".join(lines)
+
+
+def test_progress_is_told_without_the_phase_twice(tmp_path):
+    fake = FakeRun(tmp_path)
+    fake.launch()
+    fake.phase("loading data", progress=0.1, detail="reading")
+    fake.sleep(12)
+    fake.phase("loading data", progress=0.52, detail="tokenizing rows")
+    fake.status("failed", ExitReason(kind="lost"))
+    assert [line[9:] for line in plain(fake) if "loading data" in line] == [
+        "loading data        reading", "loading data        52 %: tokenizing rows"]
+
+
+def test_a_hang_of_all_ranks_is_told_once_and_names_none(tmp_path, monkeypatch):
+    fake = FakeRun(tmp_path, ranks=3, steps=60)
+    fake.launch()
+    fake.load()
+    fake.status("running")
+    fake.train(1, 30)
+    fake.hang(-1, 90, 30)
+    monkeypatch.setattr("wizard.monitor.plain.time.time", lambda: fake.now)
+    out = io.StringIO()
+    lines = PlainLines(fake.run, out)
+    for _ in range(2):
+        lines.reader.poll()
+        lines.after_poll()
+    fake.sleep(1)
+    fake.train(31, 31)
+    fake.flush()
+    lines.reader.poll()
+    lines.after_poll()
+    text = [line[9:] for line in out.getvalue().splitlines() if "moving" in line]
+    assert text == ["not moving          no rank has moved for 1 min 30 s (training, step 30)", "moving again        all ranks"]
+
+
+def test_a_classifier_in_plain_and_in_the_closing_words(tmp_path):
+    fake = FakeRun(tmp_path, steps=40, task="text-classification").play()
+    lines = plain(fake)
+    assert any(re.search(r"evaluation +step 40  loss 2\.\d+  accuracy 0\.912  macro F1 0\.896  took 1 s", line) for line in lines)
+    assert "accuracy 0.912, macro F1 0.896, mean 8,192 tokens/s" in outcome.summary(fake.run, fake.run.read_status())
+
+
+@pytest.mark.parametrize(("tells", "step", "end"), [
+    (("loss", "samples", "total"), r"step +20/20 +loss \d\.\d+  32 samples/s$", r"finished +loss \d\.\d+  mean 32 samples/s$"),
+    (("samples",), r"step +20/20 +32 samples/s$", r"finished +mean 32 samples/s$"),
+    ((), r"step +20/20 +2 steps/s$", r"finished +mean 2 steps/s$"),
+])
+def test_a_script_in_plain_says_only_what_it_tells(tmp_path, tells, step, end):
+    fake = FakeRun(tmp_path, steps=20, eval_every=10, task="script", tells=tells).play()
+    lines = plain(fake)
+    assert re.search(step, [line for line in lines if re.search(r" step +\d+/", line)][-1])
+    assert re.search(end, lines[-1])
+    assert any(re.search(r"evaluation +step 20  accuracy 0\.875$", line) for line in lines)
+    text = "\n".join(lines)
+    assert "n/a" not in text and "NaN" not in text and "not joined" not in text
+    assert sum(bool(re.search(r" step +\d+/", line)) for line in lines) == 5
+    summary = outcome.summary(fake.run, fake.run.read_status())
+    assert "accuracy 0.875" in summary and "n/a" not in summary and "model" not in summary
+
+
+def test_json_of_tasks_without_tokens(tmp_path):
+    fake = FakeRun(tmp_path, steps=20, eval_every=10, task="script").play()
+    out = io.StringIO()
+    follow_json(fake.run, out)
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
+    steps = [event for event in events if event["event"] == "step"]
+    assert [event["step"] for event in steps] == list(range(1, 21))
+    assert steps[-1]["tokens_per_s"] is None and steps[-1]["samples_per_s"] == pytest.approx(32) and steps[-1]["loss"] > 0
+    assert [event["metrics"] for event in events if event["event"] == "evaluation"] == [{"accuracy": 0.875}] * 2
+    assert events[-1]["tokens_per_s_mean"] is None and events[-1]["samples_per_s_mean"] == pytest.approx(32)
 
 
 def test_a_request_to_stop_is_told(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.contract.events import ExitReason
 from engine.contract.run_dir import RunDir
 from tests.fake_run import FakeRun
 from wizard.monitor import health, words
@@ -66,7 +67,7 @@ def test_a_resumed_run_shows_its_newest_attempt(tmp_path):
     x, _ = state.loss.points()
     assert x == list(range(1, 61))
     assert state.step == 60 and state.state == "finished"
-    assert state.unreadable == 1  # the line in which the killed rank died
+    assert state.unreadable == 0  # the line in which the killed rank died is no news
     assert state.throughput.tokens == (30 + 40) * 2 * 2048
 
 
@@ -100,6 +101,18 @@ def test_eta_counts_evaluations_and_checkpoints(tmp_path):
     assert state.eta_s() == pytest.approx(25 + 3 + 0.5, rel=0.02)
 
 
+def test_after_the_last_step_there_is_no_eta(tmp_path):
+    fake = FakeRun(tmp_path, steps=40)
+    fake.launch()
+    fake.load()
+    fake.status("running")
+    fake.train(1, 40)
+    fake.flush()
+    fake.phase("saving model")
+    state = state_of(fake)
+    assert state.alive and state.step == 40 and state.eta_s() is None
+
+
 def test_reading_in_small_pieces_gives_the_same(tmp_path, monkeypatch):
     fake = FakeRun(tmp_path, ranks=3, steps=60).play("resumed")
     whole = state_of(fake)
@@ -116,10 +129,87 @@ def test_reading_in_small_pieces_gives_the_same(tmp_path, monkeypatch):
 def test_a_stuck_rank_is_named_although_its_heart_beats(tmp_path):
     fake = FakeRun(tmp_path, ranks=3, steps=60).play("hung")
     state = state_of(fake)
-    still = health.still_ranks(state, fake.now)
-    assert len(still) == 3 and still[0].s == pytest.approx(90, abs=1)
+    stall = health.stall(state, fake.now)
+    assert len(stall.ranks) == 3 and stall.suspect.rank == 2 and stall.suspect.s == pytest.approx(90, abs=6)
     assert words.state_words(state, fake.now) == "not moving"
-    assert "has not moved for 1 min 30 s" in words.activity(state, fake.now)
+    assert words.activity(state, fake.now) == "rank 2 has not moved for 1 min 30 s (training, step 30); the other 2 wait"
+
+
+def hung_run(folder, ranks: int = 3, slow_rank: int | None = None) -> FakeRun:
+    fake = FakeRun(folder, ranks=ranks, steps=60, slow_rank=slow_rank)
+    fake.launch()
+    fake.load()
+    fake.status("running")
+    fake.train(1, 30)
+    return fake
+
+
+def test_no_rank_is_named_where_all_stand_at_the_same_place(tmp_path):
+    fake = hung_run(tmp_path)
+    fake.hang(-1, 90, 30)
+    state = state_of(fake)
+    stall = health.stall(state, fake.now)
+    assert stall.suspect is None and stall.everyone and stall.who() == "all ranks"
+    assert words.activity(state, fake.now) == "no rank has moved for 1 min 30 s (training, step 30)"
+
+
+def test_who_was_slow_before_a_hang_is_a_hint(tmp_path):
+    fake = hung_run(tmp_path, slow_rank=1)
+    fake.hang(-1, 90, 30)
+    text = words.activity(state_of(fake), fake.now)
+    assert text.startswith("no rank has moved for") and text.endswith("; before that the others waited for rank 1")
+
+
+def test_the_one_rank_in_another_phase_is_named(tmp_path):
+    fake = hung_run(tmp_path)
+    fake.flush()
+    fake.write(1, "phase", name="evaluating", progress=None, detail=None, s_limit=None)
+    fake.hang(-1, 5, 30)
+    fake.write(1, "phase", name="evaluating", progress=None, detail=None, s_limit=None)
+    stall = health.stall(state_of(fake), fake.now + 80)
+    assert stall.suspect.rank == 1
+
+
+def test_of_two_ranks_in_different_phases_neither_is_named(tmp_path):
+    fake = hung_run(tmp_path, ranks=2)
+    fake.flush()
+    fake.write(1, "phase", name="saving checkpoint", progress=None, detail=None, s_limit=None)
+    fake.sample(30)
+    fake.write(1, "phase", name="saving checkpoint", progress=None, detail=None, s_limit=None)
+    text = str(health.stall(state_of(fake), fake.now + 80))
+    assert text.startswith("no rank has moved for") and "rank 0: training, step 30" in text
+    assert "rank 1: saving checkpoint, step 30" in text
+
+
+def test_the_one_rank_that_is_silent_is_named(tmp_path):
+    fake = hung_run(tmp_path)
+    fake.flush()
+    for _ in range(20):
+        fake.sleep(5)
+        for rank in (0, 2):
+            fake.write(rank, "heartbeat", phase="training", step=30, s_in_phase=5.0)
+    text = words.activity(state_of(fake), fake.now)
+    assert text.startswith("rank 1 has not moved for") and "nothing heard from it for 1 min 40 s" in text
+
+
+def test_a_rank_that_stands_while_the_others_move_is_named(tmp_path):
+    fake = hung_run(tmp_path)
+    fake.flush()
+    for step in range(31, 231):
+        fake.sleep(0.5)
+        for rank in (0, 2):
+            fake.write(rank, "step", **fake.step_fields(rank, step))
+    stall = health.stall(state_of(fake), fake.now)
+    assert stall.suspect.rank == 1 and not stall.everyone and stall.who() == "rank 1"
+
+
+def test_ranks_that_never_spoke_are_counted(tmp_path):
+    fake = FakeRun(tmp_path, ranks=2)
+    fake.launch()
+    fake.phase("connecting")
+    fake.run.events(1).unlink()
+    text = str(health.stall(state_of(fake), fake.now + 100))
+    assert text == "no rank has moved for 1 min 40 s (connecting, step 0); nothing heard from them for 1 min 40 s; 1 rank never spoke"
 
 
 def test_a_slow_phase_with_its_own_limit_is_not_hung(tmp_path):
@@ -127,8 +217,8 @@ def test_a_slow_phase_with_its_own_limit_is_not_hung(tmp_path):
     fake.launch()
     fake.phase("loading model", s_limit=600)
     state = state_of(fake)
-    assert health.still_ranks(state, fake.now + 300) == []
-    assert len(health.still_ranks(state, fake.now + 700)) == 2
+    assert health.stall(state, fake.now + 300) is None
+    assert len(health.stall(state, fake.now + 700).ranks) == 2
 
 
 def test_long_steps_move_the_limit(tmp_path):
@@ -137,8 +227,8 @@ def test_long_steps_move_the_limit(tmp_path):
     fake.load()
     fake.train(1, 5)
     state = state_of(fake)
-    assert health.still_ranks(state, fake.now + 150) == []
-    assert health.still_ranks(state, fake.now + 250)
+    assert health.stall(state, fake.now + 150) is None
+    assert health.stall(state, fake.now + 250) is not None
 
 
 def test_clocks_that_differ_do_not_make_a_rank_stuck(tmp_path):
@@ -148,7 +238,7 @@ def test_clocks_that_differ_do_not_make_a_rank_stuck(tmp_path):
     fake.status("running")
     fake.train(1, 30)
     # the wall clock was set back by an hour: only the monotonic one tells how long nothing moved
-    assert health.still_ranks(state_of(fake), fake.now - 3600) == []
+    assert health.stall(state_of(fake), fake.now - 3600) is None
 
 
 def test_the_straggler_has_the_lowest_wait_and_the_most_work(tmp_path):
@@ -198,3 +288,41 @@ def test_an_old_verdict_does_not_end_a_run_that_was_resumed(tmp_path):
     assert found.poll().state == "failed"
     fake.run.attempt(2).mkdir()
     assert found.poll().alive
+
+
+def test_of_a_run_that_ended_the_verdict_says_how_its_ranks_did(tmp_path):
+    fake = FakeRun(tmp_path, ranks=3, steps=60).play("killed")
+    state = state_of(fake)
+    assert state.ranks[2].ended is None and state.ranks[0].ended == "failed"
+    ends = {rank: words.rank_end_words(state, found) for rank, found in state.ranks.items()}
+    assert ends == {0: ("ended after rank 2", False), 1: ("ended after rank 2", False), 2: ("killed by SIGKILL", True)}
+
+
+def test_a_rank_that_was_ended_with_the_run_said_nothing(tmp_path):
+    fake = FakeRun(tmp_path, steps=60).play("exception")
+    state = state_of(fake)
+    assert words.rank_end_words(state, state.ranks[0]) == ("ended after rank 1", False)
+    assert words.rank_end_words(state, state.ranks[1]) == ("failed", True)
+    fake.status("failed", ExitReason(kind="signal", message="the launcher was killed by SIGKILL; its ranks were ended with it"))
+    state = state_of(fake)
+    assert words.rank_end_words(state, state.ranks[0]) == ("ended with the run", False)
+    fake.status("lost", ExitReason(kind="lost"))
+    state = state_of(fake)
+    assert words.rank_end_words(state, state.ranks[0]) == ("lost", True)
+
+
+@pytest.mark.parametrize("tells", [("loss", "samples"), ("samples",), ("loss",), ()])
+def test_a_script_is_measured_in_what_it_tells(tmp_path, tells):
+    state = state_of(FakeRun(tmp_path, steps=40, task="script", tells=tells).play())
+    assert state.step == 40 and state.loss.non_finite == state.eval_loss.non_finite == 0
+    assert bool(len(state.loss)) == ("loss" in tells) and state.evaluation["metrics"] == {"accuracy": 0.875}
+    unit, amount = ("samples", 16) if "samples" in tells else ("steps", 1)
+    assert state.throughput.unit == unit and state.throughput.mean() == pytest.approx(amount / 0.5, rel=0.01)
+    assert state.throughput.best == pytest.approx(amount / 0.5, rel=0.01) and len(state.speed)
+    assert state.throughput.tokens_per_s_mean() is None
+
+
+def test_names_of_metrics_are_words():
+    assert words.metrics({"metrics": {"accuracy": 0.9121, "macro_f1": 0.5, "top_5": None, "odd": "x"}}) == [
+        ("accuracy", "0.912"), ("macro F1", "0.5"), ("top 5", "n/a")]
+    assert words.metrics(None) == []

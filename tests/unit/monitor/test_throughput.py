@@ -21,7 +21,7 @@ def test_rates_do_not_depend_on_how_records_are_written(burst):
     meter = Throughput()
     meter.begin(100.0, 0)
     points = feed(meter, 200, 0.2, burst)
-    for value in (meter.tokens_per_s_now(), meter.tokens_per_s_mean(), meter.best_tokens_per_s):
+    for value in (meter.tokens_per_s_now(), meter.tokens_per_s_mean(), meter.best):
         assert value == pytest.approx(5000, rel=0.01)
     assert meter.samples_per_s_now() == pytest.approx(40, rel=0.01)
     assert meter.s_per_step() == pytest.approx(0.2, rel=0.01)
@@ -58,14 +58,14 @@ def test_now_follows_a_change_within_seconds():
         t += 0.5 if step < 150 else 1.0
         meter.add(t, step, 1000, 8, 0.0)
     assert meter.tokens_per_s_now() == pytest.approx(1000, rel=0.01)
-    assert meter.best_tokens_per_s == pytest.approx(2000, rel=0.01)
+    assert meter.best == pytest.approx(2000, rel=0.01)
 
 
 def test_unknown_stays_unknown():
     meter = Throughput()
     assert meter.tokens_per_s_now() is None and meter.tokens_per_s_mean() is None and meter.s_per_step() is None
     meter.add(5.0, 1, 1000, 8, 0.0)
-    assert meter.tokens_per_s_now() is None and meter.best_tokens_per_s is None
+    assert meter.tokens_per_s_now() is None and meter.best is None
 
 
 def test_memory_is_bounded_for_very_short_steps():

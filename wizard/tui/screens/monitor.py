@@ -86,7 +86,7 @@ class MonitorScreen(WizardScreen):
         yield KeyBar("monitor")
 
     def on_mount(self) -> None:
-        self.add_class("-overview")
+        self.add_class("-overview", "-no-log")
         self._poll()
 
     def _poll(self) -> None:
@@ -123,6 +123,8 @@ class MonitorScreen(WizardScreen):
         self._draw(event.view, before)
         log = self.query_one(LogPane)
         log.add(event.log_rank, event.log_lines)
+        if event.log_lines:  # from then on for good: what is on the screen must not jump about
+            self.remove_class("-no-log")
         if not event.caught_up:
             self._poll()
         elif event.view.alive:

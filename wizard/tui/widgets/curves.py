@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -63,14 +65,21 @@ class Chart(Widget):
             plot.xlim(low_x, high_x)
         plot.ylim(low_y, high_y)
         ticks = [low_y + (high_y - low_y) * i / (_TICKS - 1) for i in range(_TICKS)] if height >= 8 else [low_y, high_y]
-        plot.yticks(ticks, [self._number(tick) for tick in ticks])
-        steps = [low_x, (low_x + high_x) / 2, high_x] if high_x > low_x else [low_x]
-        plot.xticks(steps, [f"{step:,.0f}" for step in steps])
+        plot.yticks(*distinct(ticks, self._number))
+        plot.xticks(*distinct([low_x, round((low_x + high_x) / 2), high_x], "{:,.0f}".format))
         return Text.from_ansi(plot.build())
 
     def _colour(self, index: int) -> tuple[int, int, int]:
         style = self.get_component_styles("chart--first" if index == 0 else "chart--second")
         return style.color.rgb
+
+
+def distinct(ticks: list[float], words: Callable[[float], str]) -> tuple[list[float], list[str]]:
+    """Ticks and their labels, without those that would say the same as one before."""
+    by_label: dict[str, float] = {}
+    for tick in ticks:
+        by_label.setdefault(words(tick), tick)
+    return list(by_label.values()), list(by_label)
 
 
 class Curves(Container):
@@ -89,8 +98,10 @@ class Curves(Container):
         yield Chart(loss_text, id="loss-chart")
 
     def show(self, view: MonitorView) -> None:
-        self.query_one("#speed-chart", Chart).show(f"tokens/s over steps · now {view.tokens_now} · mean {view.tokens_mean}",
+        self.query_one("#speed-chart", Chart).show(f"{view.unit} over steps · now {view.speed_now} · mean {view.speed_mean}",
                                                    view.speed)
         evaluated = f" · evaluation {view.eval_loss}" if view.evaluations.x else ""
+        if view.metrics_first:
+            evaluated += "".join(f" · {name} {value}" for name, value in view.metrics[:3])
         bad = f" · {view.losses.bad}" if view.losses.bad else ""
         self.query_one("#loss-chart", Chart).show(f"loss {view.loss}{evaluated}{bad}", view.losses, view.evaluations)

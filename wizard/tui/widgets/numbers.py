@@ -32,11 +32,13 @@ class Numbers(Widget):
             return Content("")
         left_width = width * 58 // 100
         right_width = width - left_width - 2
-        left = [[("tokens/s ", ""), (view.tokens_now, "bold $text-primary")], [("mean ", ""), (view.tokens_mean, "")],
-                [("best ", ""), (view.tokens_best, "")], [("samples/s ", ""), (view.samples_now, "")],
-                [("seen ", ""), (view.tokens_seen, "")]]
-        right = [[("loss ", ""), (view.loss, "bold $text-accent")], [("eval ", ""), (view.eval_loss, "")],
-                 [("lr ", ""), (view.learning_rate, "")], [("grad ", ""), (view.grad_norm, "")]]
+        left = [[(f"{view.unit} ", ""), (view.speed_now, "bold $text-primary")], [("mean ", ""), (view.speed_mean, "")],
+                [("best ", ""), (view.speed_best, "")], [("samples/s ", ""), (view.samples_now, "")],
+                [("seen ", ""), (view.seen, "")]]
+        measured = [[(f"{name} ", ""), (value, "")] for name, value in view.metrics]
+        right = [[("loss ", ""), (view.loss, "bold $text-accent")], *(measured if view.metrics_first else []),
+                 [("eval ", ""), (view.eval_loss, "")], [("lr ", ""), (view.learning_rate, "")],
+                 [("grad ", ""), (view.grad_norm, "")], *([] if view.metrics_first else measured)]
         first = _fill(left, left_width) + Content("  ") + _fill(right, right_width)
         if self.has_class("-plain"):
             return first

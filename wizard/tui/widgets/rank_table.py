@@ -10,16 +10,18 @@ from wizard.monitor.view import MonitorView, RankRow
 #: Cells of a column; what is longer is cut with an ellipsis.
 WIDTHS = {"rank": 4, "host": 10, "doing": 17, "step": 7, "step ms": 7, "waits": 5, "gpu": 5, "cpu": 6, "memory": 8,
           "power": 5, "temp": 4}
+_MOST_WORDS = 26
 _LEFT = {"host", "doing"}
 #: Left out first where the terminal is too narrow for all.
 _SPARED = ("step", "power", "step ms", "temp", "memory")
 
 
-def fitting(columns: tuple[str, ...], width: int) -> tuple[str, ...]:
+def fitting(columns: tuple[str, ...], width: int, doing: int = WIDTHS["doing"]) -> tuple[str, ...]:
     """The columns that fit into `width` cells, the least wanted left out."""
     kept = list(columns)
+    wider = doing - WIDTHS["doing"]
     for name in _SPARED:
-        if sum(WIDTHS[column] + 2 for column in kept) <= width:
+        if sum(WIDTHS[column] + 2 for column in kept) + wider <= width:
             break
         if name in kept:
             kept.remove(name)
@@ -37,12 +39,17 @@ class RankTable(DataTable):
         super().__init__(id=id, cursor_type="none", zebra_stripes=False, show_row_labels=False)
         self._shown: dict[int, RankRow] = {}
         self._columns_shown: tuple[str, ...] = ()
+        self._doing = WIDTHS["doing"]
 
     def show(self, view: MonitorView) -> None:
         names = tuple(row.rank for row in view.rows)
         scrolls = len(names) >= self.size.height > 0
-        columns = fitting(view.columns, (self.size.width or 80) - scrolls)
-        if columns != self._columns_shown or names != tuple(self._shown):
+        # how ranks ended takes more words than what they do, and changes no more
+        longest = max((len(row.cells["doing"]) for row in view.rows), default=0) if view.end is not None else 0
+        doing = max(WIDTHS["doing"], min(_MOST_WORDS, longest))
+        columns = fitting(view.columns, (self.size.width or 80) - scrolls, doing)
+        if columns != self._columns_shown or names != tuple(self._shown) or doing != self._doing:
+            self._doing = doing
             self._rebuild(view, columns)
             return
         for row in view.rows:
@@ -58,7 +65,7 @@ class RankTable(DataTable):
     def _rebuild(self, view: MonitorView, columns: tuple[str, ...]) -> None:
         self.clear(columns=True)
         for name in columns:
-            width = WIDTHS[name]
+            width = self._width(name)
             label = Text(name, justify="left" if name in _LEFT else "right")
             self.add_column(label, width=width, key=name)
         for row in view.rows:
@@ -66,8 +73,11 @@ class RankTable(DataTable):
         self._columns_shown = columns
         self._shown = {row.rank: row for row in view.rows}
 
+    def _width(self, name: str) -> int:
+        return self._doing if name == "doing" else WIDTHS[name]
+
     def _cell(self, name: str, text: str, marked: bool) -> Text:
-        width = WIDTHS[name]
+        width = self._width(name)
         text = text if len(text) <= width else text[: width - 1] + "…"
         style = "bold" if marked and name in ("rank", "doing") else ""
         return Text(text, style=style, justify="left" if name in _LEFT else "right", no_wrap=True)

@@ -33,6 +33,8 @@ class SplitBar(Widget):
         if not self._split:
             return Content.styled("a step: not measured yet", "$text-muted")
         width = self.content_size.width
+        if all(share is None for _, share in self._split):
+            return Content.styled(f"a step {self._step_ms} ms; what it is spent on is not told", "$text-muted").truncate(width)
         head = f"a step {self._step_ms} ms: " if width >= 98 else "a step: "
         labels = [f"{name} {percent(share)} " for name, share in self._split]
         room = width - len(head) - sum(len(label) for label in labels) - 2 * len(labels)
