@@ -13,7 +13,7 @@ from benchmarks import table
 from benchmarks.measure import Effort, Result, Skipped
 
 #: Each is a module with `ABOUT` and `run(effort) -> list[Result]`; `-` in a name is `_` in its module's.
-NAMES = ("loop", "trainer", "startup", "monitor", "first-step")
+NAMES = ("loop", "trainer", "startup", "monitor", "first-step", "recommend")
 RESULTS = Path(__file__).parent / "results"
 
 
