@@ -88,9 +88,8 @@ def _port(device: str, port: str, key: str, value: str, line: Line, source: str)
             yield Fact((*place, "rate_gbit"), float(rate[1]), line, source)
     elif key in ("link_layer", "link layer"):
         yield Fact((*place, "link_layer"), {"infiniband": "InfiniBand", "ethernet": "Ethernet"}.get(value.lower(), value), line, source)
-    elif key in ("base lid", "port_lid", "sm lid"):
-        if key != "sm lid" and (lid := re.fullmatch(r"0x([0-9a-f]+)|(\d+)", value.lower())):
-            yield Fact((*place, "lid"), int(lid[1], 16) if lid[1] else int(lid[2]), line, source)
+    elif key in ("base lid", "port_lid") and (lid := re.fullmatch(r"0x([0-9a-f]+)|(\d+)", value.lower())):
+        yield Fact((*place, "lid"), int(lid[1], 16) if lid[1] else int(lid[2]), line, source)
 
 
 def _ibstatus(paste: Paste) -> Iterator[Fact]:
