@@ -182,6 +182,7 @@ def steps_to_resume(run: RunDir) -> list[int] | None:
 def load_data(run: RunDir, life: Life, preset: Preset, task: Any, accelerator: Any, control: Any,
               keeper: bool) -> tuple[Any, Any]:
     """Prepare the data once per run's folder, by its keeper, and open it on every rank. Returns (data, tokenizer)."""
+    life.phase("loading data", s_limit=24 * 3600)
     import transformers.modeling_utils  # noqa: F401 (slow to import, and the data may still be in the making)
     from transformers import AutoTokenizer
 
@@ -189,7 +190,6 @@ def load_data(run: RunDir, life: Life, preset: Preset, task: Any, accelerator: A
     from engine.errors import DataError
 
     folder = run.root / "data"
-    life.phase("loading data", s_limit=24 * 3600)
     failure: EngineError | None = None
     try:
         if keeper:
