@@ -59,7 +59,9 @@ def _wizard(env: dict[str, str]) -> dict[str, float]:
 def _bare_command(env: dict[str, str], folder: Path) -> tuple[list[str], dict[str, str]]:
     """The wizard's own launch of the quickstart, flag by flag, with a script that only imports and connects."""
     shown = subprocess.run([*wizard(), "run", "quickstart", "--dry-run", "--json"], env=env, capture_output=True, text=True,
-                           timeout=_LIMIT_S, check=True)
+                           timeout=_LIMIT_S)
+    if shown.returncode:
+        raise RuntimeError(f"the quickstart cannot be launched here: {shown.stderr[-1000:]}")
     launch = json.loads(shown.stdout)
     config = folder / "accelerate.yaml"
     config.write_text(json.dumps(launch["accelerate_config"]))  # JSON is YAML
