@@ -1,6 +1,6 @@
 """Makes run folders as the engine and the supervisor would, without either: for tests, and to look at the monitor.
 
-`python tests/fake_run.py FOLDER --ranks 2 --steps 300 --step-s 0.2 --live` plays a run in real time; without
+`python -m tests.fake_run FOLDER --ranks 2 --steps 300 --step-s 0.2 --live` plays a run in real time; without
 `--live` the whole run is there at once. `--fault` adds one of FAULTS.
 """
 
