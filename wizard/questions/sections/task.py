@@ -32,8 +32,8 @@ def _choices(context: Context) -> list[Choice]:
 TASK = Question(
     key="task", section="Task", kind="choice",
     title="What shall the model learn?",
-    help="Language modelling predicts the next token and needs only text. Instruction tuning (SFT) needs a pretrained model "
-         "and examples of good answers; classification needs texts with labels. A script of your own needs nothing else.",
+    help="Language modelling needs only text, tuning (SFT) a pretrained model and examples of good answers, classification "
+         "texts with labels. A script of yours runs as it is.",
     default=_default, choices=_choices,
 )
 
