@@ -24,7 +24,7 @@ _LIMIT_S = 900
 
 
 def run(effort: Effort) -> list[Result]:
-    rounds = effort.rounds(6)
+    rounds = effort.rounds(5)
     with TemporaryDirectory(prefix="benchmark-") as folder, own_home() as env:
         data = _write_text(Path(folder, "text.jsonl"))
         # one side after the other in processes of their own, since memory is counted by the process
