@@ -7,6 +7,8 @@ accelerate is told of a plain group of processes, and the strategy is read off t
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +22,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from engine.contract.preset import Preset
 from engine.errors import ModelError
 
+_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES = -3, 2 << 20  # the number of mallopt(3)
 _WIDTHS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -36,6 +39,8 @@ def shard(model: nn.Module, preset: Preset, device: torch.device) -> nn.Module:
     if not found:
         raise ModelError(f"distributed.strategy: no repeated block is found in {type(model).__name__}, so fsdp would gather "
                          "all of it at once; use ddp")
+    if device.type == "cpu":
+        _give_back_what_is_freed()
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     width = _WIDTHS.get(preset.training.precision)
     settings: dict[str, Any] = {
@@ -46,6 +51,16 @@ def shard(model: nn.Module, preset: Preset, device: torch.device) -> nn.Module:
     for block in found:
         fully_shard(block, reshard_after_forward=options.reshard_after_forward, **settings)
     return fully_shard(model, **settings)
+
+
+def _give_back_what_is_freed() -> None:
+    """Have the C library return freed tensors to the system (glibc only).
+
+    Gathered weights come and go in each pass. By default glibc soon keeps blocks of up to 32 MB for later, and a model
+    of 135 million parameters, sharded over 2 ranks, held 2.9 GB a rank where 1.6 are enough. The price is page faults.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # TypeError: no library of the whole process (Windows)
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES)
 
 
 def blocks(model: nn.Module) -> list[nn.Module]:
