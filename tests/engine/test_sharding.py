@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.contract.run_dir import RunDir
+from tests.engine.labelled import labelled_preset, write_labelled
 from tests.engine.pool import RankFailed
 from tests.engine.test_training import finished, model_loads_and_generates
 from tests.engine.trainings import events, losses, new_run, next_attempt, tiny_preset, train_on_rank, write_text
@@ -212,6 +213,49 @@ def saved_names(_rank: int, folder: str) -> list[str]:
     from torch.distributed.checkpoint import FileSystemReader
 
     return list(FileSystemReader(f"{folder}/shards").read_metadata().state_dict_metadata)
+
+
+def test_a_classifier_is_sharded_as_well(ranks, tmp_path):
+    labelled = write_labelled(tmp_path / "labelled.jsonl")
+    how = {"data__valid": 0.2, "training__eval_every": 3}
+    copies = finished(ranks, tmp_path / "ddp", labelled_preset(labelled, 2, **how))
+    parts = finished(ranks, tmp_path / "fsdp", labelled_preset(labelled, 2, distributed__strategy="fsdp", **how))
+    assert losses(parts) == pytest.approx(losses(copies), rel=2e-5)
+    for ours, theirs in zip(events(parts, "evaluation"), events(copies, "evaluation"), strict=True):
+        assert ours["metrics"] == pytest.approx(theirs["metrics"], rel=1e-5)
+    assert [record["text"] for record in events(parts, "generation")] == [record["text"] for record in events(copies, "generation")]
+
+
+def test_blocks_are_found_in_the_model_itself(ranks):
+    found = ranks(1).run(names_of_blocks)[0]
+    assert found == {"llama": ["LlamaDecoderLayer"] * 2, "gpt2": ["GPT2Block"] * 2, "bert": ["BertEmbeddings", "BertLayer", "BertLayer"],
+                     "plain": ["Linear"] * 3, "tied": ["Linear"], "one": []}
+
+
+def names_of_blocks(_rank: int) -> dict[str, list[str]]:
+    import torch
+    from torch import nn
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    from engine.sharding import blocks
+    from tests.engine.labelled import TINY_BERT
+    from tests.engine.trainings import TINY
+
+    def built(auto: Any, kind: str, values: dict[str, Any]) -> nn.Module:
+        config = AutoConfig.for_model(kind, **{key: value for key, value in values.items() if key != "model_type"})
+        with torch.device("meta"):
+            return auto.from_config(config)
+
+    plain, tied = nn.Module(), nn.Module()
+    plain.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+    tied.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(2))
+    tied.head = nn.Linear(2, 2)
+    tied.head.weight = tied.layers[1].weight
+    models = {"llama": built(AutoModelForCausalLM, "llama", TINY),
+              "gpt2": built(AutoModelForCausalLM, "gpt2", {"n_layer": 2, "n_embd": 32, "n_head": 2, "vocab_size": 100}),
+              "bert": built(AutoModelForSequenceClassification, "bert", TINY_BERT),
+              "plain": plain, "tied": tied, "one": nn.Linear(2, 2)}
+    return {name: [type(block).__name__ for block in blocks(model)] for name, model in models.items()}
 
 
 def test_a_full_disk_on_one_rank_ends_the_run_on_all(ranks, tmp_path, data):
