@@ -95,7 +95,8 @@ def estimate(
     width, cpu = _BYTES[setting.precision], kind == "cpu"
     shards = setting.world if setting.strategy in ("fsdp", "deepspeed") else 1
     weights, trained = _weights(model, shape, needs, width, shards)
-    gradients = trained * 4.0 / shards
+    # over several passes fsdp adds gradients up whole, and reduces them to its share with the last
+    gradients = trained * 4.0 / (shards if setting.accumulation == 1 else 1)
     rank = (needs.adapter_r or 16) if needs.adapter else None
     block = layer_bytes(shape, width, rank, mask=4.0 if cpu else 1.0)
     tokens = setting.micro_batch * setting.max_length
