@@ -24,15 +24,16 @@ class RootCause:
     rank: int
     exitcode: int
 
-    def words(self) -> str:
+    def words(self, doing: str = "") -> str:
+        """How the rank ended; `doing` (such as ` while training`) stands before what is only likely."""
         if self.exitcode >= 0:
-            return f"exit code {self.exitcode}"
+            return f"exit code {self.exitcode}{doing}"
         try:
             name = signal.Signals(-self.exitcode).name
         except ValueError:
             name = f"signal {-self.exitcode}"
         hint = "; when nobody sent it, it was most often the system's out-of-memory killer" if name == "SIGKILL" else ""
-        return f"killed by {name}{hint}"
+        return f"killed by {name}{doing}{hint}"
 
 
 def read_tail(path: Path, limit: int = _TAIL_BYTES) -> str:

@@ -106,7 +106,7 @@ def _died(known: Evidence, trace: RankTrace) -> ExitReason:
                           message=f"the disk with the run's folder is full; rank {trace.rank} ended{doing}")
     if code is not None:
         return ExitReason(kind="signal" if code < 0 else "exception", rank=trace.rank, step=trace.step,
-                          message=f"rank {trace.rank}: {RootCause(trace.rank, code).words()}{doing}")
+                          message=f"rank {trace.rank}: {RootCause(trace.rank, code).words(doing)}")
     if known.launcher_exit is not None and known.launcher_exit < 0:
         words = RootCause(0, known.launcher_exit).words()
         return ExitReason(kind="signal", step=trace.step, message=f"the launcher was {words}; its ranks were ended with it")
