@@ -204,4 +204,7 @@ def test_a_taken_port_is_named(cluster):
     code, _, err = cluster.command_on(0, "run", cluster.preset("taken"), *MEET)
     assert code == ExitCode.PREFLIGHT
     assert "distributed.main_port: port 29500 is in use" in err and "--set distributed.main_port=PORT" in err
+    # who forgets --node-rank on the second machine is told so, though the first one answers there
+    code, _, err = cluster.command_on(1, "run", "taken.yaml", *MEET)
+    assert code == ExitCode.PREFLIGHT and "does not lead to this machine" in err and "--node-rank" in err
     taker.stdout.close()

@@ -101,8 +101,11 @@ def _check_here(name: str, address: str, port: int, own: dict[str, list[str]]) -
     if _loopback(address) or any(address in addresses for addresses in own.values()):
         return
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with contextlib.suppress(OSError), socket.create_server(("", port), family=family), \
+    # that somebody answers is not enough: it may be the first machine itself, and this one another
+    with contextlib.suppress(OSError), socket.create_server(("", port), family=family) as server, \
             socket.create_connection((address, port), timeout=_CONNECT_S):
+        server.settimeout(_CONNECT_S)
+        server.accept()[0].close()
         return
     seen = name if name == address else f"{name} ({address})"
     raise PreflightError(f"distributed.main_address: {seen} does not lead to this machine, and the first machine (--node-rank 0) "
