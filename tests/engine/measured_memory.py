@@ -69,9 +69,23 @@ def measure(folder: Path, preset: Preset, timeout_s: float = 300) -> Peak:
 def _train(root: str, pipe: Any) -> None:
     os.environ.update(ACCELERATE_USE_CPU="true", TOKENIZERS_PARALLELISM="false")
     try:
+        _as_launched(root)
         pipe.send((True, _peak(root)))
     except BaseException:
         pipe.send((False, traceback.format_exc()))
+
+
+def _as_launched(root: str) -> None:
+    """What the preset's variable would have done, had it been there when the process began."""
+    import ctypes
+
+    from engine.contract.run_dir import RunDir
+    from engine.train import read_preset
+
+    threshold = read_preset(RunDir(root)).distributed.env.get("MALLOC_MMAP_THRESHOLD_")
+    if threshold is not None:
+        m_mmap_threshold = -3
+        assert ctypes.CDLL(None).mallopt(m_mmap_threshold, int(threshold)) == 1
 
 
 def _peak(root: str) -> Peak:

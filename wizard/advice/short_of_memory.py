@@ -8,7 +8,7 @@ from typing import Any
 from engine.contract.findings import Finding
 from wizard.advice.calibration import MemoryCalibration
 from wizard.advice.devices import Devices
-from wizard.advice.memory import estimate
+from wizard.advice.memory import GIVE_BACK, estimate
 from wizard.advice.reasons import finding, gib
 from wizard.advice.strategy import Plan, choose_plan, thing
 from wizard.facts.model import ModelFacts
@@ -56,11 +56,11 @@ def memory_findings(
         fix.append("a smaller training.micro_batch")
     if plan.setting.max_length > 256:
         fix.append(f"shorter sequences (data.max_length below {plan.setting.max_length})")
-    if cpu and plan.gradient_checkpointing and inventory.platform.system == "linux":
-        fix.append(
-            "have freed memory given back at once (distributed.env.MALLOC_MMAP_THRESHOLD_: '1048576'): "
-            "about half of it, for a quarter more time"
-        )
+    if cpu and inventory.platform.system == "linux" and GIVE_BACK not in needs.env:
+        given = needs.model_copy(update={"env": needs.env | {GIVE_BACK: "1048576"}})
+        spare = estimate(model, given, plan.setting, devices.kind, calibration)
+        said = f": about {gib(spare.total)} GiB, for a quarter more time" if spare else ""
+        fix.append(f"have freed memory given back at once (distributed.env.{GIVE_BACK}: '1048576'){said}")
     fix.append("a smaller model, or " + ("more memory" if cpu else "more or larger GPUs"))
     return [
         finding(

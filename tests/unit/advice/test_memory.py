@@ -49,13 +49,13 @@ def test_what_the_c_library_keeps_is_a_term_of_its_own_on_a_cpu_only():
     assert 0 < saved < need().total - need(gradient_checkpointing=True).total
 
 
-def test_calibration_reproduces_the_step_it_learned_from_and_moves_the_others():
+def test_calibration_comes_near_the_step_it_learned_from_and_leaves_what_is_certain():
     terms = need(kind="cpu").terms
     real = sum(terms.values()) * 1.08
     learned = calibrate(terms, real, 400e6, kind="cpu", date="2026-12-01", torch="2.13.0")
     facts, needs = model(SMALL), TrainingNeeds()
     setting = Setting("single", False, 4, 256, "fp32", 1)
-    assert estimate(facts, needs, setting, "cpu", learned).total == pytest.approx(real)
+    assert estimate(facts, needs, setting, "cpu", learned).total == pytest.approx(real, rel=0.03)  # short of the noise
     lasting = ("weights", "optimizer", "gradients")
     other = Setting("single", False, 8, 256, "fp32", 1)
     for name in lasting:
@@ -118,3 +118,16 @@ def test_the_terms_stand_against_what_is_free_now():
     advice = recommend(inventory, TrainingNeeds(task="llm-sft"), model(SEVEN_B))
     assert "against 20 GiB free now" in short(advice).evidence[0].text
     assert any("optimizer" in fact and "against 20 GiB free now" in fact for fact in advice.decisions["memory"].facts)
+
+
+def test_a_difference_within_the_noise_teaches_nothing():
+    terms = need(kind="cpu").terms
+    transient = sum(terms[name] for name in ("activations", "logits", "heap"))
+    overhead = 430e6
+    real = sum(terms.values()) - terms["overhead"] + overhead + 0.03 * transient
+    assert calibrate(terms, real, 400e6, kind="cpu", date="2026-12-01").transient == pytest.approx(1.0)
+
+
+def test_memory_given_back_at_once_is_estimated_without_what_is_kept():
+    needs = TrainingNeeds(env={"MALLOC_MMAP_THRESHOLD_": "1048576"})
+    assert "heap" not in estimate(model(SMALL), needs, Setting("single", True, 4, 256, "fp32", 1), "cpu").terms
