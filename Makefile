@@ -1,6 +1,6 @@
 # make quickstart   set everything up and run the main job (two CPU ranks over Gloo, a few minutes)
 # make test         set everything up and pass the tests
-# PIP_ARGS          options for pip, e.g. PIP_ARGS="--index-url https://..." for another index or another torch build
+# PIP_ARGS          options for pip, e.g. PIP_ARGS="--extra-index-url https://..." for another torch build
 # PYTHON, VENV      the interpreter (3.11 or newer) and the folder of the environment
 
 PYTHON ?= python3
