@@ -228,7 +228,9 @@ def test_a_classifier_is_sharded_as_well(ranks, tmp_path):
 
 def test_blocks_are_found_in_the_model_itself(ranks):
     found = ranks(1).run(names_of_blocks)[0]
-    assert found == {"llama": ["LlamaDecoderLayer"] * 2, "gpt2": ["GPT2Block"] * 2, "bert": ["BertEmbeddings", "BertLayer", "BertLayer"],
+    if found["bert"][0] == "BertEmbeddings":  # whether it may be split differs between versions of transformers
+        del found["bert"][0]
+    assert found == {"llama": ["LlamaDecoderLayer"] * 2, "gpt2": ["GPT2Block"] * 2, "bert": ["BertLayer", "BertLayer"],
                      "plain": ["Linear"] * 3, "tied": ["Linear"], "one": []}
 
 
