@@ -47,6 +47,8 @@ class Machines:
                 _ip("-n", space, "addr", "add", f"{self.addresses[number]}/24", "dev", INTERFACE)
                 _ip("-n", space, "link", "set", INTERFACE, "up")
                 self.name_hosts(number, {name: address for name, address in zip(self.hosts, self.addresses, strict=True)})
+            # the kernel notices a carrier a moment after the cable is there
+            until(lambda: all("state UP" in _ip("-n", space, "link", "show", INTERFACE) for space in self.spaces), 30)
         except BaseException:
             self.remove()
             raise
@@ -116,8 +118,8 @@ class MachinesWorkshop(Workshop):
         return self.folder / self.machines.hosts[number]
 
 
-def _ip(*words: str, check: bool = True) -> None:
-    subprocess.run(["ip", *words], check=check, capture_output=True, timeout=30)
+def _ip(*words: str, check: bool = True) -> str:
+    return subprocess.run(["ip", *words], check=check, capture_output=True, text=True, timeout=30).stdout
 
 
 def _remove(space: str) -> None:
