@@ -38,7 +38,8 @@ _KEPT = (0.25, 0.5)
 #: before 2.38 hardly reuses aligned memory, and so keeps half of what recomputing saves.
 _BLOCKS_KEPT = ((1.2, 0.48), (1.1, 0.54))
 #: With this variable set below the size of most tensors the C library keeps nothing, at the price of page faults:
-#: `MALLOC_MMAP_THRESHOLD_=1048576` took half of the memory and a quarter more time where activations were recomputed.
+#: `MALLOC_MMAP_THRESHOLD_=1048576` took half of the memory and a quarter (full) to a half (LoRA) more time where
+#: activations were recomputed.
 GIVE_BACK = "MALLOC_MMAP_THRESHOLD_"
 #: Share of a device that may be planned with: allocators fragment, and others need a little as well.
 SHARE_GPU, SHARE_CPU, SHARE_UNIFIED = 0.94, 0.85, 0.70

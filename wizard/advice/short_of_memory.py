@@ -59,7 +59,7 @@ def memory_findings(
     if cpu and inventory.platform.system == "linux" and GIVE_BACK not in needs.env:
         given = needs.model_copy(update={"env": needs.env | {GIVE_BACK: "1048576"}})
         spare = estimate(model, given, plan.setting, devices.kind, calibration)
-        said = f": about {gib(spare.total)} GiB, for a quarter more time" if spare else ""
+        said = f": about {gib(spare.total)} GiB, for a quarter to a half more time" if spare else ""
         fix.append(f"have freed memory given back at once (distributed.env.{GIVE_BACK}: '1048576'){said}")
     fix.append("a smaller model, or " + ("more memory" if cpu else "more or larger GPUs"))
     return [
