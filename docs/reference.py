@@ -19,7 +19,6 @@ RESERVED = {
     "distributed.min_nodes": "",
     "distributed.max_nodes": "",
     "distributed.deepspeed": "for a strategy that this version refuses",
-    "distributed.deepspeed": "",
     "hardware": "a note for people",
     "why": "a note for people",
 }
