@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.contract.load import dump_preset, parse_preset, read_preset_text
 from engine.contract.preset import Preset
-from wizard.advice.recommend import Recommendation, recommend
+from wizard.advice.recommend import Recommendation, hardware_summary, recommend
 from wizard.advice.resolve import resolve
 from wizard.facts.data import DataFacts, check_columns, read_data_facts
 from wizard.facts.locate import absolute
@@ -71,7 +71,9 @@ def _prepared(text: str, preset: Preset, located: Preset, base: Path) -> Prepare
     if needs.main_address:  # the way to it is chosen by its number
         needs = needs.model_copy(update={"main_address": numeric(needs.main_address) or needs.main_address})
     recommendation = recommend(inventory, needs, model, data)
-    resolved = resolve(located, recommendation)
+    # what a launch freezes says for which kind of machine it was decided, and why
+    resolved = resolve(located, recommendation).model_copy(
+        update={"hardware": hardware_summary(inventory), "why": recommendation.why()})
     return Prepared(text, preset, resolved, inventory, recommendation, model, data, base)
 
 
