@@ -1,8 +1,6 @@
-"""What a launch freezes: no `auto` left, the reasons, the kind of machine, and nothing that identifies it."""
+"""What a launch freezes: no `auto` left, the reasons and the kind of machine, and no more of it."""
 
 from __future__ import annotations
-
-import platform
 
 from engine.contract.load import dump_preset, parse_preset
 from engine.contract.preset import unresolved
@@ -17,4 +15,4 @@ def test_the_resolved_preset_says_why_and_reads_back_equal():
     reasons = {entry["decision"]: entry["reason"] for entry in resolved.why}
     assert {"backend", "strategy", "processes", "precision", "batch"} <= set(reasons) and all(reasons.values())
     assert resolved.hardware["cpu_cores"] >= 1
-    assert platform.node() not in text
+    assert set(resolved.hardware) <= {"accelerator", "cpu", "cpu_cores", "memory_gib", "system"}
