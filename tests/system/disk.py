@@ -8,6 +8,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
+_NAME = "wizardtest"
+
 
 class SmallDisk:
     """A mounted file system in memory. `fill` leaves so many bytes free; `free` gives all of them back."""
@@ -32,14 +36,28 @@ class SmallDisk:
 @contextlib.contextmanager
 def small_disk(path: Path, options: str = "size=90m") -> Iterator[SmallDisk]:
     """Mount it at `path` for the block. Needs root."""
+    _sweep()
     path.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "wizard-test", str(path)], check=True, capture_output=True, timeout=30)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, f"{_NAME}-{os.getpid()}", str(path)], check=True, capture_output=True, timeout=30)
     try:
         yield SmallDisk(path)
     finally:
-        subprocess.run(["umount", "--lazy", str(path)], check=False, capture_output=True, timeout=30)
+        _unmount(path)
 
 
 def make_read_only(path: Path) -> None:
     """Root may write whatever a mode forbids; not so on a disk that is mounted read-only."""
     subprocess.run(["mount", "-o", "remount,ro", str(path)], check=True, capture_output=True, timeout=30)
+
+
+def _unmount(path: Path | str) -> None:
+    subprocess.run(["umount", "--lazy", str(path)], check=False, capture_output=True, timeout=30)
+
+
+def _sweep() -> None:
+    """Unmount what a test run that was killed has left behind."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        device, where = line.split()[:2]
+        name, _, pid = device.rpartition("-")
+        if name == _NAME and pid.isdigit() and not psutil.pid_exists(int(pid)):
+            _unmount(where)
