@@ -45,10 +45,16 @@ class Host(App[int]):
 
 
 async def settle(app: Host, pilot) -> None:
-    """Until a poll that began after now has been drawn."""
+    """Until a poll that began after now has been drawn, and what is drawn no longer changes."""
     await app.workers.wait_for_complete([w for w in app.workers if w.name == "monitor-poll"])
     await pilot.pause()
-    await pilot.pause()
+    shown, same = text_of(app), 0
+    for _ in range(200):
+        await pilot.pause(0.02)
+        now = text_of(app)
+        shown, same = now, same + 1 if now == shown else 0
+        if same == 3:
+            return
 
 
 async def until(app: Host, pilot, condition) -> None:
@@ -425,7 +431,7 @@ async def test_where_all_ranks_stand_still_none_is_named(tmp_path, size):
 async def test_the_table_of_a_killed_run_says_how_each_rank_ended(tmp_path, size, gpu):
     app = Host(FakeRun(tmp_path, ranks=3, steps=60, gpu=gpu).play("killed").run)
     async with app.run_test(size=size) as pilot:
-        await settle(app, pilot)
+        await until(app, pilot, lambda: "killed by SIGKILL    " in "\n".join(text_of(app)))
         lines = text_of(app)
         table = {line.split()[0]: line for line in lines if line[:6].strip() in ("0", "1", "2")}
         assert "killed by SIGKILL" in table["2"]
