@@ -21,11 +21,6 @@ def config_dir() -> Path:
     return _xdg("XDG_CONFIG_HOME", ".config")
 
 
-def cache_dir() -> Path:
-    """What can be made again (`$XDG_CACHE_HOME/autotrain-wizard`)."""
-    return _xdg("XDG_CACHE_HOME", ".cache")
-
-
 def user_presets() -> Path:
     return config_dir() / "presets"
 

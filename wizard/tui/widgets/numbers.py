@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from textual.content import Content
-from textual.widget import Widget
 
 from wizard.formatting import NA
-from wizard.monitor.view import MonitorView
 from wizard.tui.widgets.bars import spark
+from wizard.tui.widgets.drawn import DrawnView
 
 
-class Numbers(Widget):
+class Numbers(DrawnView):
     """Left half throughput, right half loss; the second line (the curves) is left out with the class `-plain`."""
 
     DEFAULT_CSS = """
     Numbers { height: 2; padding: 0 1; }
     Numbers.-plain { height: 1; }
     """
-
-    def __init__(self, id: str | None = None):
-        super().__init__(id=id)
-        self._view: MonitorView | None = None
-
-    def show(self, view: MonitorView) -> None:
-        self._view = view
-        self.refresh()
 
     def render(self) -> Content:
         view, width = self._view, self.content_size.width

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from textual.content import Content
-from textual.widget import Widget
 
 from wizard.monitor.view import MonitorView
 from wizard.tui.widgets.bars import bar
+from wizard.tui.widgets.drawn import DrawnView
 
 TONES = {"good": "$text-success", "busy": "$text-accent", "warn": "$text-warning", "bad": "$text-error",
          "done": "$text-success"}
 
 
-class RunHeader(Widget):
+class RunHeader(DrawnView):
     """Name, state, steps, ETA and backend on one line; progress bar, elapsed time and epoch on the next.
 
     What does not fit is left out from the least wanted on, never cut in its middle.
@@ -21,14 +21,6 @@ class RunHeader(Widget):
     DEFAULT_CSS = """
     RunHeader { height: 2; padding: 0 1; }
     """
-
-    def __init__(self, id: str | None = None):
-        super().__init__(id=id)
-        self._view: MonitorView | None = None
-
-    def show(self, view: MonitorView) -> None:
-        self._view = view
-        self.refresh()
 
     def render(self) -> Content:
         view, width = self._view, self.content_size.width
